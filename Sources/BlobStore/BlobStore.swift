@@ -1,32 +1,32 @@
 package import Posix
 public import SystemPackage
 
-/// A directory of blobs: small ones lie many to a file, each other one has a record file.
+/// A directory of blobs that stores small records in packs and each larger record in a separate file.
 ///
-/// Every operation is synchronous: it blocks its thread for the length of its system calls. A store may be used from
-/// any number of threads at once. For one key, operations take effect one after the other. A load sees a blob whole,
-/// the old one or the new one, and never waits for a store.
+/// Every operation is synchronous and blocks its thread for the duration of its system calls. A store can be used from
+/// any number of threads concurrently. Operations on one key take effect one after the other. A load returns a
+/// complete blob, either the old or the new one, and never waits for a store.
 ///
-/// What each operation means: Spec/Semantics.md.
+/// Spec/Semantics.md defines each operation.
 public final class BlobStore: Sendable {
   let core: StoreCore
-  /// nil if stores start no collections.
+  /// `nil` if stores start no collections.
   let limitEnforcer: LimitEnforcer?
 
-  /// Takes a directory as a store. The first operation that needs the directory opens it, and the first store makes it.
-  /// `init` reads nothing.
+  /// Creates a store for a directory.
   ///
-  /// A relative path is made absolute here, so that a change of the working directory moves no store.
+  /// This initializer reads nothing from disk. The first operation that needs the directory opens it, and the first
+  /// store creates it. A relative path is made absolute here, so that the store does not move when the working
+  /// directory changes.
   ///
-  /// - Throws: `invalidConfiguration`; `fileSystem` for a relative path where the working directory is gone.
+  /// - Throws: `invalidConfiguration` for an invalid configuration; `fileSystem` for a relative path if the working
+  ///   directory no longer exists.
   /// - Complexity: O(1).
   public convenience init(directory: FilePath, configuration: Configuration = Configuration()) throws(BlobStoreError) {
     try self.init(directory: directory, configuration: configuration, files: Files())
   }
 
-  /// - Parameters:
-  ///   - files: where tests put their faults.
-  ///   - holder: is asked before a directory is used.
+  /// - Parameter files: The file system calls, in which tests inject faults.
   package init(
     directory: FilePath, configuration: Configuration, files: Files, holder: (any RootHolder)? = nil
   ) throws(BlobStoreError) {
@@ -42,15 +42,14 @@ public final class BlobStore: Sendable {
 
   deinit { endCollection() }
 
-  /// Ends a collection that a store has started, with the file in hand, and lets no other begin.
+  /// Stops a running collection after the file that it is processing, and prevents further collections.
   package func endCollection() { limitEnforcer?.close() }
 
   public var configuration: Configuration { core.configuration }
 
-  /// The directory's path, as it was given.
+  /// The directory's path as passed to the initializer.
   public var directory: FilePath { core.root.path }
 
-  /// The temporary files that stores have in hand.
   package var temporaryNames: TemporaryNames { core.temporaryNames }
 }
 
@@ -75,21 +74,21 @@ extension BlobStore.Configuration {
 }
 
 extension BlobStore {
-  /// As `init(directory:configuration:)`, for a path in a string.
+  /// Creates a store like `init(directory:configuration:)`, for a path in a string.
   public convenience init(directory: String, configuration: Configuration = Configuration()) throws(BlobStoreError) {
     try self.init(directory: FilePath(directory), configuration: configuration)
   }
 
-  /// As `init(directory:configuration:)`, for a file URL.
+  /// Creates a store like `init(directory:configuration:)`, for a file URL.
   ///
-  /// - Throws: `invalidConfiguration` also for a URL of another scheme than `file`.
+  /// - Throws: `invalidConfiguration`, also for a URL whose scheme is not `file`.
   public convenience init(directory: URL, configuration: Configuration = Configuration()) throws(BlobStoreError) {
     try self.init(directory: try FilePath(directoryAt: directory), configuration: configuration)
   }
 }
 
 extension FilePath {
-  /// - Throws: `invalidConfiguration` for a URL of another scheme than `file`.
+  /// - Throws: `invalidConfiguration` for a URL whose scheme is not `file`.
   package init(directoryAt url: URL) throws(BlobStoreError) {
     guard url.isFileURL else {
       throw BlobStoreError(

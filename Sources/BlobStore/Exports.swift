@@ -1,4 +1,4 @@
-// The types of a record that the store's interface names. The rest of `BlobRecord` is for programs that read record files themselves.
+// The record types of the store's interface. Programs that read record files import `BlobRecord` for the other ones.
 @_exported public import struct BlobRecord.BlobKey
 @_exported public import enum BlobRecord.PayloadKind
 @_exported public import enum BlobRecord.RecordError
@@ -12,7 +12,7 @@
 @_exported public import struct Logging.Logger
 @_exported public import struct SystemPackage.FilePath
 
-// `Data` and `URL` for all files of the target. Linux has them without the rest of Foundation, whose start-up each program would pay for.
+// `Data` and `URL`. On Linux they exist without the rest of Foundation, whose start-up would cost every program time.
 #if canImport(FoundationEssentials)
   @_exported public import FoundationEssentials
 #else

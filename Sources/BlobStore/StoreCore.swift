@@ -4,13 +4,13 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// The state that the public store, the keeper of its limits and its collections share.
+/// The state that the public store, its limit enforcer and its collections share.
 ///
-/// Threads of the keeper may outlive the store, so both hold the core. It starts no thread and reports no error under
-/// an operation's name: the verbs of `BlobStore` do.
+/// The enforcer's threads may outlive the store, so both retain the core. The core starts no threads, and the methods
+/// of `BlobStore` add an operation's name to its errors.
 final class StoreCore: Sendable {
   let configuration: BlobStore.Configuration
-  /// Seconds to live of records stored without a time to live.
+  /// The time to live, in seconds, of records that are stored without one.
   let defaultExpiration: Int64
   let root: CacheRoot
   let controlFiles: ControlFileOpener
@@ -22,16 +22,13 @@ final class StoreCore: Sendable {
   let collectionObservation = CollectionObservation()
   let uses: UseCounting
   let streams = FollowedStreams()
-  /// nil where nothing is recycled.
   let recyclingLimit: RecyclingLimit?
-  /// Whether the last store that looked found a record under its key.
-  ///
-  /// The next one with a recycled file looks then, before it tries to do without.
+  /// A Boolean value that indicates whether the last store with a lookup found a record under its key. If so, the next
+  /// store with a recycled file starts with a lookup too.
   let lastStoreReplaced = Atomic(false)
-  /// The room that the last loaded record needed, with which the next read begins.
+  /// The buffer that the last loaded record needed, with which the next read starts.
   let lastReadStrategy = Atomic(ReadStrategy.stack)
 
-  /// - Parameter configuration: one that is valid.
   init(_ root: CacheRoot, _ configuration: BlobStore.Configuration) {
     self.configuration = configuration
     self.root = root
@@ -44,11 +41,9 @@ final class StoreCore: Sendable {
     packHolder = PackHolder(stripes, names: temporaryNames, configuration)
   }
 
-  /// Where a key's record lies by the arrangement of the directory that was opened last, or of a new one.
+  /// Returns the path of a key's record by `lastArrangement`; `OpenRoot.placed` converts it for other directories.
   ///
-  /// The directory in hand may have another: `OpenRoot.placed` tells.
-  ///
-  /// - Throws: `tooLong` also for a key that the record would have to keep, where records have no extensions.
+  /// - Throws: `tooLong`, also for a key that does not fit into the file name if records have no extensions.
   func path(for key: BlobKey) throws(KeyError) -> RecordPath {
     let path = try layout(lastArrangement).path(for: key)
     if configuration.format == .reference { try refuseKeptKey(of: path, key) }
@@ -61,20 +56,16 @@ final class StoreCore: Sendable {
     throw .tooLong(byteCount: RecordNaming.encodedByteCount(of: key))
   }
 
-  /// The arrangement of the directory that was opened last, or of a new one.
   var lastArrangement: RecordArrangement { root.arrangement ?? configuration.arrangementOfNewDirectories }
 
-  /// How records are named and placed in a directory.
   func layout(of open: OpenRoot) -> RecordLayout { layout(open.arrangement) }
 
   private func layout(_ arrangement: RecordArrangement) -> RecordLayout {
     RecordLayout(naming: configuration.layout.naming, arrangement: arrangement)
   }
 
-  /// Judges records as a load of that time does.
   func judge(at now: UnixTime) -> RecordJudge { RecordJudge(at: now, defaultExpiration: defaultExpiration) }
 
-  /// The error for a sound record that is larger than this store takes.
   func tooLarge(_ header: RecordHeader, _ path: FilePath) -> BlobStoreError {
     BlobStoreError(
       .payloadTooLarge,
@@ -82,12 +73,11 @@ final class StoreCore: Sendable {
       path: path)
   }
 
-  /// How long a pass over the whole directory waits for other changes, all in all.
+  /// The total time that a pass over the whole directory waits for other changes.
   var patience: Duration { min(configuration.access.lockTimeout, .milliseconds(200)) }
 
-  /// How much of a payload is in memory where it is read in pieces: 256 KiB.
-  ///
-  /// Large enough that calls cost nothing beside copying, small enough for the second-level cache.
+  /// The buffer size for payloads that are read in pieces: 256 KiB. Copying then costs much more than the system
+  /// calls, and the buffer fits into the second-level cache.
   static var pieceByteCount: Int { 256 << 10 }
 }
 

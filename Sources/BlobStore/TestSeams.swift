@@ -1,25 +1,24 @@
 internal import BlobRecord
 internal import Posix
 
-// What only tests call.
+// Functions that only tests call.
 
 extension BlobStore {
-  /// Waits for the collection that a store may have started, so that a test can check what it has left.
+  /// Waits for a collection that a store may have started, so that a test can check its result.
   package func waitForCollection() {
     while limitEnforcer?.isRunning == true { SystemClock.sleep(microseconds: 500) }
   }
 }
 
 extension CollectionSchedule {
-  /// Has the schedule read its clock again, after a test has set it.
+  /// Makes the schedule read its clock again after a test has set it.
   package func clockWasSet() { runner.wake() }
 }
 
 #if DEBUG
   extension BlobStore {
-    /// Traps where an invariant of Spec/Architecture.md does not hold. For tests; O(*n*).
-    ///
-    /// It holds while no operation on the directory is under way, in any process.
+    /// Traps if an invariant of Spec/Architecture.md does not hold; O(*n*). The invariants hold while no operation on
+    /// the directory runs in any process.
     package func checkInvariants() throws(BlobStoreError) {
       try withErrorContext("check") { try core.checkInvariants() }
     }

@@ -4,28 +4,27 @@ public import Synchronization
   internal import CLocks
 #endif
 
-/// `Mutex`, in a form that the thread sanitizer understands.
+/// A `Mutex` that the thread sanitizer understands.
 ///
-/// The code that locks a `Mutex` is in the standard library, which is not instrumented. So the sanitizer does not see
-/// one thread wait for another. With `THREAD_SANITIZER` this type tells it. In any other build it is the mutex alone.
+/// The standard library's `Mutex` is not instrumented, so the sanitizer does not see that one thread waits for
+/// another. With `THREAD_SANITIZER`, this type reports it; in other builds, it is a plain mutex. Debug builds also
+/// assert the order in which a thread takes locks.
 ///
-/// Debug builds assert the order in which a thread takes locks.
-///
-/// It is public for inlined generic code; no product exports this module.
+/// The type is public because inlined generic code uses it; no product exports this module.
 public struct Lock<Value: ~Copyable>: ~Copyable, Sendable {
   @usableFromInline let mutex: Mutex<Value>
   #if DEBUG
     @usableFromInline let rank: LockOrder.Rank
   #endif
   #if THREAD_SANITIZER
-    /// Its address stands for the lock, because Swift does not tell a mutex's.
+    /// An object whose address identifies the lock, because a mutex's address is not accessible.
     @usableFromInline let tag = Tag()
     @usableFromInline final class Tag: Sendable {
       @usableFromInline init() {}
     }
   #endif
 
-  /// - Parameter rank: the lock's place in the order; that of a mutex within one type if nothing is said.
+  /// - Parameter rank: The lock's rank in the order. The default is the rank of a mutex inside a single type.
   @inlinable public init(_ value: consuming sending Value, rank: LockOrder.Rank = .mutex) {
     mutex = Mutex(value)
     #if DEBUG
@@ -33,7 +32,7 @@ public struct Lock<Value: ~Copyable>: ~Copyable, Sendable {
     #endif
   }
 
-  /// Runs the body when no other thread has the lock.
+  /// Waits for the lock, then runs the closure.
   @inlinable public borrowing func withLock<Result: ~Copyable, Failure: Error>(
     _ body: (inout sending Value) throws(Failure) -> sending Result
   ) throws(Failure) -> sending Result {
@@ -44,7 +43,7 @@ public struct Lock<Value: ~Copyable>: ~Copyable, Sendable {
     }
   }
 
-  /// - Returns: nil, without running the body, if another thread has the lock.
+  /// - Returns: The closure's result, or `nil`, without running it, if another thread has the lock.
   @inlinable public borrowing func withLockIfAvailable<Result: ~Copyable, Failure: Error>(
     _ body: (inout sending Value) throws(Failure) -> sending Result
   ) throws(Failure) -> sending Result? {
@@ -58,7 +57,7 @@ public struct Lock<Value: ~Copyable>: ~Copyable, Sendable {
 
 extension Lock where Value: ~Copyable {
   @inlinable @inline(__always) borrowing func didLock() {
-    // First: where a value has no size, its address is the rank's, and a look at that is a look at the value.
+    // First, because a value without a size has the rank's address, so reading the rank accesses the value.
     #if THREAD_SANITIZER
       tellAcquired()
     #endif

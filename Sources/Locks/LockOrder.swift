@@ -4,31 +4,32 @@
 
 /// The order in which a thread takes locks; debug builds assert it.
 ///
-/// Threads that take their locks in one order never wait for each other in a circle. Spec/Architecture.md says what each
-/// rank stands for.
+/// Threads that take their locks in the same order cannot deadlock. Spec/Architecture.md describes each rank.
 public enum LockOrder {
-  /// A thread takes a lock only while those that it holds have lower ranks, but for a nestable one.
+  /// The rank of a lock.
+  ///
+  /// A thread takes a lock only while its other locks have lower ranks, unless the rank is nestable.
   public enum Rank: Int, CaseIterable, Sendable {
-    /// An enumeration between its batches. Before the first it writes what is staged, which may collect on a full volume.
+    /// An enumeration between its batches. Before the first one it writes staged records, which may collect.
     case listing
-    /// The gate of one collection in a process, and the collector's byte.
+    /// The gate of a collection within a process, and the collector's byte.
     case collection
-    /// A batch of noted uses, while it is written.
+    /// A batch of recorded uses while it is written.
     case touches
     /// A key's stripe.
     case stripe
-    /// A mutex within one type.
+    /// A mutex inside a single type.
     case mutex
 
-    /// Whether one may be taken within another.
+    /// A Boolean value that indicates whether locks of this rank can be nested.
     ///
-    /// A mutex may be taken within that of another type, which calls nothing else. So may the gate of another
-    /// directory's collection, which a caller's closure starts, and which waits for none. Stores of many keys hold many
-    /// stripes: within one, another is only tried (`willWait`).
+    /// A mutex may be taken inside the mutex of another type that calls nothing else. The gate of another directory's
+    /// collection may be taken because a caller's closure may start that collection, which never waits for another
+    /// gate. Stores of many keys hold many stripes and only try to take each further one (`willWait`).
     @usableFromInline var isNestable: Bool { self != .listing && self != .touches }
   }
 
-  /// The locks that a thread holds: a count for each rank.
+  /// The locks that a thread holds, as a count for each rank.
   public struct Held: Equatable, Sendable {
     /// Twelve bits for each rank.
     @usableFromInline var counts: UInt64 = 0
@@ -36,13 +37,13 @@ public enum LockOrder {
 
     public init() {}
 
-    /// Whether the order allows a lock of the rank now.
+    /// Returns a Boolean value that indicates whether the thread may take a lock of the rank.
     public func allows(_ rank: Rank) -> Bool {
       let refusing = UInt64.max << UInt64(Self.bitCount * (rank.rawValue + (rank.isNestable ? 1 : 0)))
       return counts & refusing == 0
     }
 
-    /// Whether the thread may wait for a lock of the rank: it holds none of it, and none of a higher one.
+    /// Returns a Boolean value that indicates whether the thread holds no lock of the rank or of a higher one.
     public func allowsWait(for rank: Rank) -> Bool { counts >> UInt64(Self.bitCount * rank.rawValue) == 0 }
 
     public mutating func take(_ rank: Rank) { counts += 1 << UInt64(Self.bitCount * rank.rawValue) }
@@ -52,18 +53,19 @@ public enum LockOrder {
 
 #if DEBUG
   extension LockOrder {
-    /// Notes that the thread has a lock.
+    /// Records that the thread has taken a lock.
     ///
-    /// Traps where the order does not allow it.
+    /// Traps if the order does not allow it.
     public static func didTake(_ rank: Rank) {
       let held = held
       precondition(held.allows(rank), "a lock of rank \(rank) is out of order: \(held)")
       self.held.take(rank)
     }
 
-    /// Notes that the thread waits for a lock which others only try.
+    /// Records that the thread waits for a lock that other threads only try to take.
     ///
-    /// Traps where the order does not allow it.
+    /// Traps if the order does not allow
+    /// it.
     public static func willWait(for rank: Rank) {
       let held = held
       precondition(held.allowsWait(for: rank), "a wait for a lock of rank \(rank) is out of order: \(held)")
@@ -71,7 +73,7 @@ public enum LockOrder {
 
     public static func willFree(_ rank: Rank) { held.free(rank) }
 
-    /// Runs foreign code as if the thread held nothing: a caller's, or a test's in the place of another process.
+    /// Runs a caller's code, or a test's code that acts as another process, as if the thread held no locks.
     public static func outside<Result: ~Copyable, Failure: Error>(
       _ body: () throws(Failure) -> Result
     ) throws(Failure) -> Result {

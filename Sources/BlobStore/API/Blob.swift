@@ -1,12 +1,12 @@
 public import BlobRecord
 
-/// A blob as it was loaded: the payload, and the header it lay under.
+/// A loaded blob, with its payload and its header.
 public struct Blob: Sendable {
   public let key: BlobKey
-  /// The bytes, in the allocation they were read into. `payload.bytes` is a `RawSpan` over them that copies nothing.
+  /// The payload, of which `payload.bytes` is a `RawSpan` that copies nothing.
   public let payload: Data
   public let header: RecordHeader
-  /// What was stored beside the payload, such as a content type: at most 4 KiB; nil for nothing.
+  /// The data stored next to the payload, such as a content type, of at most 4 KiB, or `nil` without such data.
   public let extendedData: Data?
 
   package init(key: BlobKey, payload: Data, header: RecordHeader, extendedData: Data? = nil) {
@@ -21,13 +21,13 @@ extension BlobStore {
   /// The outcome of an operation on one key.
   public enum Outcome: String, Hashable, Sendable {
     case done
-    /// No live record, or for a removal no record at all.
+    /// No live record exists for the key, or for a removal, no record at all.
     case notFound
-    /// An unlock found no lock; the record is unchanged.
+    /// The record has no lock that could be released, and is unchanged.
     case notLocked
   }
 
-  /// The result for one key among several.
+  /// The result of an operation for one of several keys.
   public struct KeyResult: Sendable {
     public let key: BlobKey
     public let result: Result<Outcome, BlobStoreError>

@@ -2,26 +2,26 @@ public import BlobRecord
 internal import Posix
 public import SystemPackage
 
-/// Why an operation of a store could not be done.
+/// An error that an operation of a store throws.
 public struct BlobStoreError: Error, Sendable {
   public let code: Code
-  /// The verb that failed, such as `store`.
+  /// The name of the operation that failed, such as `store`.
   public let operation: String
-  /// What happened, in a sentence without the operation, the key and the path.
+  /// A description of the failure without the operation, the key, and the path.
   public let message: String
   public let key: BlobKey?
-  /// The file or directory concerned.
+  /// The file or directory that the error refers to.
   public let path: FilePath?
-  /// The system call that failed, by its manual page, such as `open(2)`, which has `openat` too.
+  /// The manual page of the system call that failed, such as `open(2)`, which also covers `openat`.
   public let systemCall: String?
-  /// Why the system call failed.
+  /// The error number of the system call that failed.
   public let errno: Errno?
-  /// Which rule a damaged record breaks.
+  /// The rule of the record format that a damaged record breaks.
   public let recordError: RecordError?
-  /// The process that collects the directory, for `collectionRunning`, where it is known.
+  /// The process that collects the directory, for `collectionRunning`, if it is known.
   public private(set) var runningProcess: Int32?
 
-  /// The kind of failure. More may be added; switch with a default.
+  /// The kind of failure, to which later versions may add cases, so a `switch` needs a default case.
   public struct Code: Hashable, Sendable, CustomStringConvertible {
     private enum Kind: String {
       case fileSystem, damaged, invalidKey, invalidTimeToLive, invalidConfiguration, payloadTooLarge, foreignFile
@@ -34,63 +34,63 @@ public struct BlobStoreError: Error, Sendable {
     private let kind: Kind
     private init(_ kind: Kind) { self.kind = kind }
 
-    /// A system call failed: `systemCall`, `path` and `errno` say which, on what and why.
+    /// A system call failed, which `systemCall`, `path`, and `errno` describe.
     public static let fileSystem = Code(.fileSystem)
-    /// The record's file breaks the rule in `recordError`. Without one, it is a pack that cannot be used: `path`.
+    /// The record breaks the rule in `recordError`, or, if that is `nil`, the pack at `path` cannot be used.
     public static let damaged = Code(.damaged)
-    /// The key has no file name under the store's naming.
+    /// The store's naming has no file name for the key.
     public static let invalidKey = Code(.invalidKey)
-    /// A TTL of zero or less.
+    /// The time to live is not above zero.
     public static let invalidTimeToLive = Code(.invalidTimeToLive)
-    /// A limit of zero or less, or a maximum below zero.
+    /// A limit is not above zero, or a maximum is below zero.
     public static let invalidConfiguration = Code(.invalidConfiguration)
     /// The payload is larger than `limits.payload` or than the size limit.
     public static let payloadTooLarge = Code(.payloadTooLarge)
-    /// Something that is no record lies where the record belongs; it is never replaced.
+    /// A file that is not a record has the name of the record, and is never replaced.
     public static let foreignFile = Code(.foreignFile)
-    /// There is no directory, and the configuration says not to make one.
+    /// The directory does not exist, and the configuration does not allow the store to create it.
     public static let directoryMissing = Code(.directoryMissing)
-    /// Every user may write to the directory; see `access.allowsWorldWritable`.
+    /// Every user may write to the directory (see `access.allowsWorldWritable`).
     public static let worldWritableDirectory = Code(.worldWritableDirectory)
-    /// The record is locked 2^32-1 times.
+    /// The record already has 2^32-1 locks.
     public static let lockCountOverflow = Code(.lockCountOverflow)
     /// Nothing in the directory shows that it is a cache, so its files are not removed.
     public static let notACache = Code(.notACache)
-    /// This directory is being collected already.
+    /// Another collection of the directory is running.
     public static let collectionRunning = Code(.collectionRunning)
-    /// Others were changing the key, or one that shares its lock, until the deadline: `access.lockTimeout`.
+    /// The key, or another key of its stripe, was being changed until `access.lockTimeout` expired.
     public static let busy = Code(.busy)
-    /// The store was made before this process was forked, and would share its locks with its parent.
+    /// The store was created before this process was forked, and would share its locks with the parent process.
     public static let forkedChild = Code(.forkedChild)
-    /// The directory to import from is not there, or is the cache's own.
+    /// The directory to import from does not exist, or is the cache's own directory.
     public static let sourceMissing = Code(.sourceMissing)
-    /// The database of the imported cache is damaged or another program's, or no SQLite is installed to read it.
+    /// The database of the imported cache is damaged or belongs to another program, or SQLite is not installed.
     public static let sourceUnreadable = Code(.sourceUnreadable)
-    /// The directory may not take the record without exceeding its limits by far, and no collection has made room.
+    /// The record would exceed the directory's limits by far, and no collection has made room for it.
     public static let limitReached = Code(.limitReached)
-    /// A later version of this library has changed the directory, and this one does not know its locks or records.
+    /// A later version of this library has changed the directory, whose locks or records this version does not know.
     public static let laterVersion = Code(.laterVersion)
-    /// The directory's settings, `.blobcache.conf`, are damaged, changed by hand or another user's.
+    /// The directory's settings, `.blobcache.conf`, are damaged, were edited by hand, or belong to another user.
     public static let settingsUnreadable = Code(.settingsUnreadable)
-    /// The directory's records have another layout or naming than the configuration.
+    /// The directory's records have a different layout or naming than the configuration.
     public static let layoutMismatch = Code(.layoutMismatch)
-    /// A writer was given more or fewer bytes than its `expectedSize`.
+    /// A writer received more or fewer bytes than its `expectedSize`.
     public static let sizeMismatch = Code(.sizeMismatch)
-    /// The key was stored or removed while a writer that is seen wrote, so that its blob was given up.
+    /// The key was stored or removed while a visible writer was writing, so the writer's blob is discarded.
     public static let overtaken = Code(.overtaken)
-    /// A follower has waited for more bytes for as long as it may. It may go on to read.
+    /// A follower has waited for more bytes until its timeout, but may continue to read.
     public static let streamStalled = Code(.streamStalled)
-    /// A blob that is followed is not to come: its writer has given it up, or is gone.
+    /// A followed blob will never be complete, because its writer has failed or ended.
     public static let streamBroken = Code(.streamBroken)
-    /// A range of bytes that does not lie within the payload.
+    /// A range of bytes is not within the payload.
     public static let invalidRange = Code(.invalidRange)
-    /// There are more extended data than a record takes, which is 4 KiB.
+    /// The extended data exceed 4 KiB, the most that a record can contain.
     public static let extendedDataTooLarge = Code(.extendedDataTooLarge)
-    /// SPTPersistentCache could not read a record with extended data, and the directory may be shared with it.
+    /// The directory may be shared with SPTPersistentCache, which cannot read a record with extended data.
     public static let extendedDataRefused = Code(.extendedDataRefused)
-    /// The directory has packs, which only processes that share memory change; this one cannot map the control file.
+    /// The directory has packs, and this process cannot map the control file that is required to change them.
     public static let sharedMemoryRequired = Code(.sharedMemoryRequired)
-    /// A fault of this library.
+    /// This library has a bug.
     public static let internalInconsistency = Code(.internalInconsistency)
 
     public var description: String { kind.rawValue }
@@ -110,7 +110,7 @@ public struct BlobStoreError: Error, Sendable {
     self.recordError = recordError
   }
 
-  /// The error for a directory or a key that a process has in use.
+  /// Creates the error for a directory or key that another process is using.
   init(_ code: Code, _ message: String, path: FilePath? = nil, runningProcess: Int32?) {
     self.init(code, message, path: path)
     self.runningProcess = runningProcess
@@ -118,12 +118,11 @@ public struct BlobStoreError: Error, Sendable {
 }
 
 extension BlobStoreError {
-  /// Whether the call failed because the caller lacks a permission.
   var isLackOfPermission: Bool { errno == .permissionDenied || errno == .notPermitted }
 }
 
 extension BlobStoreError: CustomStringConvertible {
-  /// Such as `store "a/b": open(2): Permission denied: /var/cache/x/a%/a%2Fb`.
+  /// A description such as `store "a/b": open(2): Permission denied: /var/cache/x/a%/a%2Fb`.
   public var description: String {
     let subject = key.map { "\(operation) \"\($0.string)\"" } ?? operation
     return ([subject, message] + (path.map { [$0.string] } ?? [])).joined(separator: ": ")
@@ -131,7 +130,7 @@ extension BlobStoreError: CustomStringConvertible {
 }
 
 extension BlobStoreError {
-  /// A directory with a name of the cache's that is not trusted.
+  /// Returns the error for an untrusted directory that has a name the cache uses.
   static func foreignDirectory(at path: FilePath, _ distrust: Distrust) -> BlobStoreError {
     BlobStoreError(
       .foreignFile,
@@ -141,20 +140,20 @@ extension BlobStoreError {
 }
 
 extension FileError {
-  /// Whether the volume, or the caller's share of it, is full.
+  /// A Boolean value that indicates whether the volume is full or the caller's quota is used up.
   var isLackOfRoom: Bool { [.noSpace, .diskQuotaExceeded].contains(errno) }
 }
 
 // MARK: - Mapping
 
-/// A damaged file on its way up to the operation that reports it.
+/// The internal error for a damaged file, which is mapped to a `BlobStoreError` before it reaches the caller.
 struct DamagedRecord: Error {
   let error: RecordError
   let path: FilePath
 }
 
 extension BlobStoreError {
-  /// The one place where errors of lower layers become those that callers see.
+  /// Converts an error of a lower layer, which happens only here.
   init(_ error: any Error, operation: String, key: BlobKey?) {
     switch error {
     case let error as BlobStoreError:
@@ -178,7 +177,7 @@ extension BlobStoreError {
   }
 }
 
-/// Runs an operation. Its errors get the operation's name and its key.
+/// Runs an operation, and adds the operation's name and its key to the errors that it throws.
 func withErrorContext<Result: ~Copyable>(
   _ operation: String, _ key: BlobKey? = nil, _ body: () throws -> Result
 ) throws(BlobStoreError) -> Result {
@@ -189,7 +188,7 @@ func withErrorContext<Result: ~Copyable>(
   }
 }
 
-/// So that `localizedDescription` tells what happened, instead of a number.
+/// Lets `localizedDescription` describe the failure, instead of showing a number.
 extension BlobStoreError: LocalizedError {
   public var errorDescription: String? { description }
   public var failureReason: String? { message }

@@ -1,24 +1,24 @@
-/// Ranges of a payload as HTTP writes them (RFC 9110, 14.1.2): `0-1023`, `1024-`, `-500`, or several with commas.
+/// Ranges of a payload in the syntax of HTTP (RFC 9110, 14.1.2), such as `0-1023`, `1024-`, `-500`, or `0-9,20-29`.
 ///
-/// What is no range at all is nil when it is read. What lies beyond a payload is left out when it is resolved. So a server
-/// ignores or refuses the one, and answers the other with 416.
+/// The initializers return `nil` for invalid syntax, and `resolved(byteCount:)` omits ranges outside the payload. A
+/// server can therefore ignore or refuse the former, and respond to the latter with status 416.
 public struct ByteRanges: Hashable, Sendable {
   private let specifiers: [Specifier]
 
   private enum Specifier: Hashable {
-    /// `first-last`, both included.
+    /// `first-last`, where both bytes are included.
     case closed(Int64, Int64)
     /// `first-`.
     case from(Int64)
-    /// `-count`: so many bytes at the end.
+    /// `-count`, the last bytes of the payload.
     case suffix(Int64)
   }
 
-  /// Reads ranges without a unit.
+  /// Creates ranges from text without a unit, in which numbers above 2^63-1 count as 2^63-1.
   ///
-  /// Numbers above 2^63-1 count as that.
+  /// The initializer returns `nil` if the text has no range, or an element that is not a range: it contains anything
+  /// but digits and a hyphen, or its last byte precedes its first.
   ///
-  /// - Returns: nil if one of them is no range: no number, a sign, or a last byte before the first.
   /// - Complexity: O(*n*) for *n* bytes of text.
   public init?(_ text: some StringProtocol) {
     var specifiers: [Specifier] = []
@@ -33,9 +33,7 @@ public struct ByteRanges: Hashable, Sendable {
     self.specifiers = specifiers
   }
 
-  /// Reads the value of a `Range` header, such as `bytes=0-1023`.
-  ///
-  /// - Returns: nil for another unit, or if one of them is no range.
+  /// Creates ranges from a `Range` header such as `bytes=0-1023`, or returns `nil` if it has another unit or syntax.
   public init?(headerValue: some StringProtocol) {
     let unit = "bytes="
     let value = String(headerValue)
@@ -43,10 +41,10 @@ public struct ByteRanges: Hashable, Sendable {
     self.init(value.dropFirst(unit.count))
   }
 
-  /// The ranges that a payload has, in their order, cut off at its end.
+  /// Returns the ranges that are within a payload, in their order, clamped to its end.
   ///
-  /// - Parameter byteCount: of the payload.
-  /// - Returns: nothing if none of them lies in the payload; no range is empty.
+  /// - Parameter byteCount: The number of bytes of the payload.
+  /// - Returns: The ranges, of which none is empty, or an empty array if no range overlaps the payload.
   public func resolved(byteCount: Int64) -> [Range<Int64>] {
     specifiers.compactMap { specifier in
       switch specifier {
@@ -80,7 +78,6 @@ extension ByteRanges {
     return .closed(first, last)
   }
 
-  /// - Returns: nil for anything but digits.
   private static func number(_ digits: ArraySlice<UInt8>) -> Int64? {
     guard !digits.isEmpty else { return nil }
     var number: Int64 = 0

@@ -2,59 +2,51 @@ public import BlobRecord
 package import Logging
 
 extension BlobStore {
-  /// How a collection is made.
+  /// The options of a collection.
   public struct CollectionOptions: Sendable {
-    /// Reports what would be removed, and removes nothing.
+    /// A Boolean value that indicates whether the collection only reports the records that it would remove.
     public var dryRun = false
-    /// How long the expiry pass may take; nil without a limit.
+    /// The most time that the expiry pass may take, or `nil` if it has no limit.
     ///
-    /// A pass that is cut short leaves its place in the directory, and the next one with a maximum goes on there. Each looks
-    /// at 256 files at least, or at one subdirectory with fewer. A dry run does at least one subdirectory, and so does
-    /// a pass where processes share no memory.
+    /// A pass that reaches the limit stores its position in the directory, where the next pass with a limit
+    /// continues. Each pass examines at least 256 files, or one subdirectory with fewer. A dry run, and a pass in a
+    /// directory without shared memory, examine at least one whole subdirectory.
     public var maximumTime: Duration?
-    /// Whether to look at every file.
+    /// A Boolean value that indicates whether the collection examines every file, as it does once a day in any case.
     ///
-    /// If false, the collection passes over subdirectories in which nothing can be due, by an earlier collection's
-    /// marks. Once a day a collection looks at everything by itself.
+    /// If `false`, it skips subdirectories in which no record can be due, by the marks of earlier collections.
     public var looksAtEverything = false
-    /// Whether the recycling bin is emptied. Then the files of removed records are unlinked too.
+    /// A Boolean value that indicates whether the files in the recycling bin, and of removed records, are unlinked.
     public var emptiesBin = false
-    /// Whether to refuse a directory that nothing shows to be a cache, with `notACache`.
+    /// A Boolean value that indicates whether the collection refuses a directory that nothing shows to be a cache.
     ///
-    /// Such a directory holds files where records would lie, but no control file and not one sound record. An
-    /// operator's slip must not cost files that look like damaged records. Where there are no such files either, no
-    /// control file is made.
+    /// Such a directory (`notACache`) contains files in the places of records, but no control file and no sound
+    /// record. The check keeps an operator's mistake from removing files that look like damaged records. Without such
+    /// files, the collection creates no control file.
     public var requiresCache = false
-    /// How long to wait for another collection of the directory to end; nil to wait for none.
+    /// The time to wait for another collection of the directory to end, or `nil` to fail immediately.
     public var waitsForOther: Duration?
-    /// Receives the progress every `progressStep` files, and at the end.
-    ///
-    /// The call comes on the thread that makes the collection.
+    /// A closure that receives the progress every `progressStep` files and at the end, on the collection's thread.
     public var progress: (@Sendable (CollectionProgress) -> Void)?
-    /// Asked before each file; once it answers true, the collection ends with the file in hand. A cancelled task ends it
-    /// in the same way.
+    /// A closure that is called before each file, and can return `true` to end the collection, like a cancelled task.
     public var isStopped: (@Sendable () -> Bool)?
 
-    /// Asked during the wait for another collection. Once it answers true, this one ends with `collectionRunning`.
+    /// A closure that ends the wait for another collection with `collectionRunning` by returning `true`.
     package var givesUpWaiting: (@Sendable () -> Bool)?
 
-    /// The goal of a trim; nil for other collections.
+    /// The goal of a trim, or `nil` for other collections.
     var goal: TrimGoal?
 
-    /// How long a file stays in the recycling bin unless it is needed: the default interval of collections.
+    /// The time that an unused file stays in the recycling bin, by default the interval of collections.
     package var recycledFileAge: Duration = CollectionTiming().interval
 
-    /// The number of records that are first in the order of eviction and remembered while a limit is exceeded.
-    ///
-    /// Each takes about 200 bytes. An eviction of up to so many takes one walk over the directory, a larger one two.
+    /// The number of remembered eviction candidates of 200 bytes each. A larger eviction walks the directory twice.
     package var rememberedRecords = 1 << 17
 
-    /// Files of a subdirectory that a pass must have met to end in its middle: few enough to take no time.
-    ///
-    /// A subdirectory that is walked in parts gets no mark by which later passes could pass over it.
+    /// The number of files after which a pass may stop within a subdirectory, which then gets no mark to skip it by.
     package var smallestPart = 256
 
-    /// Files between two calls of `progress`: some milliseconds' worth.
+    /// The number of files between two calls of `progress`, which take a few milliseconds.
     public static let progressStep = 1024
 
     public init(dryRun: Bool = false, maximumTime: Duration? = nil) {
@@ -63,21 +55,21 @@ extension BlobStore {
     }
   }
 
-  /// How far a collection has come.
+  /// The progress of a collection.
   public struct CollectionProgress: Hashable, Sendable {
     public enum Phase: String, Sendable {
-      /// Looks at every record, and removes those that are due at any size of the directory.
+      /// Examines every record, and removes every due one regardless of the directory's size.
       case expiry
-      /// Evicts records to keep the limits: a second look at every record.
+      /// Examines every record a second time, and evicts records to enforce the limits.
       case size
     }
 
     public var phase: Phase
-    /// Record files that this phase has looked at.
+    /// The number of record files that this phase has examined.
     public var examined: Int64
-    /// How many there are, by the directory's counters; nil where they are not known.
+    /// The number of record files according to the directory's counters, or `nil` if they are unknown.
     public var expected: Int64?
-    /// Bytes of all that was removed.
+    /// The number of bytes of everything that was removed.
     public var bytesFreed: Int64
 
     public init(phase: Phase, examined: Int64, expected: Int64?, bytesFreed: Int64) {
@@ -88,37 +80,34 @@ extension BlobStore {
     }
   }
 
-  /// What a trim brings a directory to. Locked records stay, and count.
+  /// The goal of a trim, toward which locked records count although they are never removed.
   public enum TrimGoal: Hashable, Sendable {
-    /// The most bytes that may stay, headers included. Records are evicted in the order of `Configuration.Limits.eviction`.
+    /// The most bytes, including headers, that may stay, in the order of `Configuration.Limits.eviction`.
     case byteCount(Int64)
-    /// The most records that may stay, damaged ones included. Records are evicted in the order of
-    /// `Configuration.Limits.eviction`.
+    /// The most records, including damaged ones, that may stay, in the order of `Configuration.Limits.eviction`.
     case recordCount(Int64)
-    /// No record whose update time lies before.
+    /// Records that were updated before this time are removed.
     case updatedSince(UnixTime)
-    /// No payload of more bytes.
+    /// Records whose payload has more bytes than this are removed.
     case payloads(upTo: Int64)
   }
 }
 
 extension BlobStore.TrimGoal {
-  /// Whether it is about all records together, so that only their sum tells which have to go.
+  /// A Boolean value that indicates whether the goal limits the sum of all records.
   var isAmount: Bool { byteLimit != nil || recordLimit != nil }
 
-  /// Bytes that may stay; nil if any may.
   var byteLimit: Int64? {
     guard case .byteCount(let limit) = self else { return nil }
     return max(limit, 0)
   }
 
-  /// Records that may stay; nil if any number may.
   var recordLimit: Int64? {
     guard case .recordCount(let limit) = self else { return nil }
     return max(limit, 0)
   }
 
-  /// Whether a record exceeds the goal by itself, and must go unless it is locked.
+  /// Returns whether a record exceeds the goal by itself, and must be removed unless it is locked.
   func excludes(_ header: RecordHeader) -> Bool {
     switch self {
     case .byteCount, .recordCount: false
@@ -129,19 +118,18 @@ extension BlobStore.TrimGoal {
 }
 
 extension BlobStore {
-  /// When a scheduled collection makes its passes.
+  /// The schedule of automatic collections, with the default interval of SPTPersistentCache.
   public struct CollectionTiming: Hashable, Sendable {
-    /// From the end of one pass to the start of the next. Less than `minimumInterval` is raised to it, with a logged
-    /// warning. The default is SPTPersistentCache's.
+    /// The time from the end of one pass to the start of the next.
     public var interval: Duration = .seconds(363)
-    /// The most that chance adds to each interval; nil for a tenth of it.
+    /// The most random time that is added to each interval, or `nil` for a tenth of the interval.
     ///
-    /// So programs that were started together do not stay in step. Below zero counts as zero.
+    /// The jitter keeps programs that were started together from collecting in step. A negative value counts as zero.
     public var jitter: Duration?
-    /// From the start of the schedule to its first pass.
+    /// The time from the start of the schedule to its first pass.
     public var firstDelay: Duration = .zero
 
-    /// The shortest interval: SPTPersistentCache's.
+    /// The shortest interval, as in SPTPersistentCache, to which shorter ones are raised with a logged warning.
     public static let minimumInterval: Duration = .seconds(60)
 
     public init(interval: Duration = .seconds(363), jitter: Duration? = nil, firstDelay: Duration = .zero) {
@@ -150,7 +138,7 @@ extension BlobStore {
       self.firstDelay = firstDelay
     }
 
-    /// The interval that is kept.
+    /// The interval that is used, which is at least `minimumInterval`.
     public var effectiveInterval: Duration { max(interval, Self.minimumInterval) }
 
     var effectiveJitter: Duration { max(jitter ?? effectiveInterval / 10, .zero) }

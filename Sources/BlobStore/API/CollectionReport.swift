@@ -3,46 +3,44 @@ internal import Locks
 public import SystemPackage
 
 extension BlobStore {
-  /// What a collection did; in a dry run, what it would have done.
+  /// The result of a collection, or in a dry run, the result that it would have had.
   public struct CollectionReport: Hashable, Sendable {
     public var directory: FilePath
-    /// Record files looked at, damaged ones too, and those in subdirectories passed over.
+    /// The number of examined record files, including damaged ones and those in skipped subdirectories.
     public var examined: Int64 = 0
-    /// Records removed because their time was over.
+    /// The number of expired records that were removed.
     public var expired: Int64 = 0
-    /// Records removed to keep the limits, or for a trim's goal.
+    /// The number of records that were removed to enforce the limits, or for the goal of a trim.
     public var evicted: Int64 = 0
-    /// Damaged files removed.
+    /// The number of damaged files that were removed.
     public var damaged: Int64 = 0
-    /// Temporary files removed whose writers were gone.
+    /// The number of temporary files that were removed because their writers had ended.
     public var temporary: Int64 = 0
-    /// Empty subdirectories removed.
+    /// The number of empty subdirectories that were removed.
     public var subdirectories: Int64 = 0
-    /// Files in the recycling bin that were unlinked.
+    /// The number of files in the recycling bin that were unlinked.
     public var recycled: Int64 = 0
-    /// Records whose update time lay more than a day ahead, from a clock that was wrong. They count as stored now.
+    /// The number of records with an update time more than a day ahead, which are treated as if they were stored now.
     public var stampedAhead: Int64 = 0
-    /// Files that could not be read or removed. Each was logged; those that were `busy`, together.
+    /// The number of files that could not be read or removed, which were logged, the `busy` ones together.
     public var failed: Int64 = 0
-    /// Of these, records that other changes had all the while, or keys that share their locks.
-    ///
-    /// They were to go. The next collection meets them again.
+    /// The number of `failed` records whose stripes stayed busy, which the next collection tries again to remove.
     public var busy: Int64 = 0
-    /// Files that are not records only because they are another user's: they stay.
+    /// The files that stay because they are not records, only because another user owns them.
     public var foreignRecords = ForeignRecords()
-    /// Bytes of all that was removed, of which some may lie in the recycling bin now.
+    /// The number of bytes of everything that was removed, including files that moved to the recycling bin.
     public var bytesFreed: Int64 = 0
-    /// Records and damaged files that are left.
+    /// The number of records and damaged files that are left.
     public var recordsAfter: Int64 = 0
-    /// Bytes of the records and damaged files that are left, quarantine included.
+    /// The number of bytes of the records and damaged files that are left, including the quarantine.
     public var bytesAfter: Int64 = 0
-    /// Bytes of unlinked files of the recycling bin, and of those left: in no other number.
+    /// The bytes of unlinked files of the recycling bin, which are not part of another property.
     public var recycledBytesFreed: Int64 = 0
     public var recycledBytesAfter: Int64 = 0
     public var seconds: Double = 0
-    /// Whether the expiry pass ended before it had seen everything: its time was up, or it was stopped.
+    /// A Boolean value that indicates whether the expiry pass was stopped or reached its time limit.
     public var wasCutShort = false
-    /// Whether it was stopped; then nothing was evicted that had not been by then.
+    /// A Boolean value that indicates whether the collection was stopped, after which it evicted no more records.
     public var wasStopped = false
     public var dryRun = false
 
@@ -51,65 +49,61 @@ extension BlobStore {
     }
   }
 
-  /// The work of all collections of a directory, by all processes, since its control file was made.
+  /// The totals of all collections of a directory, by all processes, since its control file was created.
   public struct CollectionStatistics: Hashable, Sendable {
-    /// A collection of the past.
+    /// A past collection.
     public struct Pass: Hashable, Sendable {
-      /// When it ended.
+      /// The time at which the collection ended.
       public var time: UnixTime
-      /// The process that made it. It may have ended, and another may have its number.
+      /// The process that ran the collection, which may have ended, and whose number may have been reused.
       public var process: Int32
       public var seconds: Double
     }
 
-    /// Collections that looked at the whole directory, or at as much as their time allowed.
-    ///
-    /// Stopped ones do not count.
+    /// The number of collections that examined the directory as far as their time allowed, and were not stopped.
     public var passes: Int64 = 0
-    /// Collections that only evicted records, known from an earlier one, to keep the limits.
+    /// The number of collections that only evicted records known from an earlier one, to enforce the limits.
     public var evictions: Int64 = 0
     public var expired: Int64 = 0
     public var evicted: Int64 = 0
-    /// Of those, records that went because there were more bytes than the size limit allows.
+    /// The number of evicted records whose cause was the size limit.
     public var evictedForSizeLimit: Int64 = 0
-    /// Of those, records that went because there were more than the count limit allows.
+    /// The number of evicted records whose cause was the count limit.
     public var evictedForCountLimit: Int64 = 0
-    /// Of those, records that went because the volume had too little room left.
+    /// The number of evicted records whose cause was too little free space on the volume.
     public var evictedForFreeSpace: Int64 = 0
-    /// Of those, records that went for the goal of a trim.
+    /// The number of evicted records whose cause was the goal of a trim.
     public var evictedByTrims: Int64 = 0
-    /// Seconds from the last update of evicted records to their end, on average; nil if none is known.
+    /// The average number of seconds from a record's last update to its eviction, or `nil` if none is known.
     public var meanEvictedAge: Int64?
     public var damaged: Int64 = 0
     public var temporary: Int64 = 0
     public var bytesFreed: Int64 = 0
-    /// How long they took together.
+    /// The total duration of the collections.
     public var seconds: Double = 0
-    /// The last of `passes`; nil before the first.
-    ///
-    /// It is also nil if its time lies in the future of this store's clock.
+    /// The last of `passes`, or `nil` before the first one, or if its time is in the future of this store's clock.
     public var lastPass: Pass?
 
     public init() {}
   }
 
-  /// A whole collection of late, and what has happened since the one before it.
+  /// A recent whole collection, and the changes since the one before it.
   public struct RecentPass: Hashable, Sendable {
-    /// When it ended.
+    /// The time at which the collection ended.
     public var time: UnixTime
-    /// How long it took.
+    /// The duration of the collection.
     public var seconds: Double
-    /// Records that all collections have removed since the pass before, because their time was over.
+    /// The number of expired records that all collections have removed since the pass before.
     public var expired: Int64
-    /// Those that they have removed to keep the limits.
+    /// The number of records that all collections have evicted since the pass before.
     public var evicted: Int64
     public var bytesFreed: Int64
-    /// Loads that were answered since the pass before.
+    /// The number of loads since the pass before that found a record.
     public var hits: Int64
     public var misses: Int64
     public var stores: Int64
 
-    /// Hits of all loads since the pass before, from 0 to 1; nil without loads.
+    /// The share of hits in all loads since the pass before, from 0 to 1, or `nil` without loads.
     public var hitRatio: Double? {
       let loads = hits.saturatingAdding(misses)
       return loads > 0 ? Double(hits) / Double(loads) : nil
@@ -117,14 +111,13 @@ extension BlobStore {
   }
 }
 
-/// Hears of every collection of a store, also of those that the store starts by itself. A cache in front of it
-/// observes.
+/// The callbacks of a store's collections, including automatic ones, for a cache in front of the store.
 package struct CollectionObserver: Sendable {
-  /// Called before records are looked at, on the thread that makes the collection, which holds no stripe.
+  /// Called before records are examined, on the collection's thread, which holds no stripe.
   package var willBegin: @Sendable () -> Void
-  /// Called for each record file that was removed, on the same thread, after its stripe was released; not in dry runs.
+  /// Called for each removed record file, on the same thread, after its stripe was released, but not in dry runs.
   package var didRemove: @Sendable (CollectedRecord) -> Void
-  /// Called when a collection has come to its end, on the same thread, with what it did; not when it has failed.
+  /// Called with the report when a collection has succeeded, on the same thread.
   package var didEnd: @Sendable (BlobStore.CollectionReport) -> Void
 
   package init(
@@ -141,21 +134,21 @@ package struct CollectionObserver: Sendable {
 package struct CollectedRecord: Sendable {
   package enum Cause: Sendable {
     case expired
-    /// For a limit, or a trim's goal.
+    /// The record was evicted for a limit, or for the goal of a trim.
     case evicted
     case damaged(RecordError)
   }
 
   package let cause: Cause
-  /// nil where the file name does not tell it.
+  /// The key, or `nil` if it cannot be derived from the file name.
   package let key: BlobKey?
-  /// Of the file name.
+  /// The digest of the file name.
   package let digest: UInt64
-  /// Header and payload, in bytes.
+  /// The size of header and payload, in bytes.
   package let fileSize: Int64
 }
 
-/// Where a store and its limits find the observer, which is set after both are made.
+/// The observer that a store and its limits share, which is set after both are created.
 final class CollectionObservation: Sendable {
   private let state = Lock<CollectionObserver?>(nil)
 

@@ -4,60 +4,58 @@ internal import SystemPackage
 
 /// The state of a record.
 public enum RecordState: String, CaseIterable, Sendable {
-  /// Not expired, not locked.
+  /// The record is neither expired nor locked.
   case live
-  /// Past its time to live, and not locked: as good as absent.
+  /// The record has exceeded its time to live and is not locked, so it is treated as absent.
   case expired
-  /// Held by at least one lock, at any age.
+  /// The record has at least one lock, which keeps it from expiring.
   case locked
   /// The file breaks a rule of the format.
   case damaged
-  /// A writer that lives has not completed the payload: there is nothing to load yet.
+  /// A living writer has not completed the payload yet, so the record cannot be loaded.
   case streaming
-  /// The file, or a directory of them, could not be read; nothing is known of it.
+  /// The file, or a directory of files, could not be read, so nothing is known about it.
   case unreadable
 }
 
 extension RecordState {
-  /// The state of a record that breaks a rule.
   init(_ breach: RecordError) {
     self = breach == .recordIsStreamAndBusy ? .streaming : .damaged
   }
 }
 
-/// A record as an enumeration found it: its header, its place and its state, without its payload.
+/// A record in an enumeration, with its header, location, and state, but without its payload.
 public struct RecordEntry: Sendable {
-  /// nil where neither the file name nor the record tells it.
+  /// The key, or `nil` if neither the file name nor the record contains it.
   public let key: BlobKey?
-  /// What was stored beside the payload; nil for nothing.
+  /// The data stored next to the payload, or `nil` if the record has no such data.
   public let extendedData: Data?
-  /// The file's path relative to the root: for a packed record, that of its pack.
+  /// The path relative to the root of the record's file, or of the pack that contains the record.
   public let file: String
-  /// Where the record lies in its pack; nil of one that has a file to itself.
+  /// The location of the record in its pack, or `nil` if the record is a file.
   public let packed: PackedPlace?
-  /// The file's size in bytes: header, payload and extension. A packed record has the size that its file would have.
+  /// The size in bytes of the file, with header, payload, and extension, or for a packed record, its size as a file.
   public let fileSize: Int64
-  /// When the file was last changed, by the file system. For a packed record, its last update.
+  /// The modification time of the file, or the last update of a packed record.
   public let modified: UnixTime
   public let state: RecordState
-  /// The header, where it is sound in itself; the file may still be damaged.
+  /// The header if it is sound, although the file may still be damaged.
   public let header: RecordHeader?
-  /// When the record expires, unless it is locked; nil where the header is not sound.
+  /// The time at which the record expires unless it is locked, or `nil` if the header is not sound.
   public let expiry: UnixTime?
-  /// Whether a clock that was ahead has stamped the record (`RecordHeader.clockTolerance`): the next collection stamps it
-  /// anew.
+  /// A Boolean value that indicates whether the update time is too far ahead (`RecordHeader.clockTolerance`).
+  ///
+  /// The next collection corrects the time.
   public let isStampedAhead: Bool
-  /// The fields in the first 64 bytes; nil where there are fewer.
+  /// The fields in the first 64 bytes, or `nil` if the file is shorter.
   public let storedHeader: StoredHeader?
-  /// The first broken rule of a damaged file, and of a stream.
+  /// The first broken rule of a damaged file or of a stream.
   public let damage: RecordError?
-  /// Why an unreadable one could not be read.
+  /// The error that kept an unreadable file from being read.
   public let accessError: BlobStoreError?
 
   let path: RecordPath?
-  /// nil of a file that could not be read.
   let fileState: FileState?
-  /// Whether `fileSize` is known.
   let isMeasured: Bool
 
   var size: RecordSize {
@@ -67,7 +65,6 @@ public struct RecordEntry: Sendable {
 }
 
 extension RecordEntry {
-  /// A record as a reader sees it at a time.
   init(_ found: borrowing FoundRecord, _ naming: RecordNaming, now: UnixTime, defaultExpiration: Int64) {
     path = found.name
     let place = found.packed
@@ -84,7 +81,7 @@ extension RecordEntry {
       let isExpired = if case .expired = found.content { true } else { false }
       state = damage != nil ? .damaged : isExpired ? .expired : found.isLocked ? .locked : .live
     case .damaged(let error):
-      // `damage` says what is wrong with a header that is not sound.
+      // `damage` describes the error of a header that is not sound.
       (state, header, damage, accessError) = (RecordState(error), try? found.stored?.validated(), error, nil)
     case .unreadable(let error):
       (state, header, damage) = (.unreadable, nil, nil)
@@ -99,9 +96,7 @@ extension RecordEntry {
     isStampedAhead = header?.isStampedAhead(of: now) ?? false
   }
 
-  /// A file or subdirectory that could not be read.
-  ///
-  /// - Parameter status: nil where the system refused it.
+  /// Creates the entry of an unreadable file or subdirectory, whose `status` is `nil` if the system refused it.
   init(unreadable file: String, path: RecordPath? = nil, status: Stat? = nil, _ error: BlobStoreError) {
     self.path = path
     fileState = nil
@@ -121,7 +116,6 @@ extension RecordEntry {
     accessError = error
   }
 
-  /// This entry, after its payload was found to be damaged.
   func damaged(_ error: RecordError) -> RecordEntry {
     RecordEntry(self, state: RecordState(error), damage: error)
   }
@@ -147,13 +141,13 @@ extension RecordEntry {
 }
 
 extension UnixTime {
-  /// The second of a date. Dates that `Int64` cannot count become its least or its greatest value.
+  /// Creates the time of the second that contains a date, clamped to the range of `Int64`.
   public init(_ date: Date) {
     let seconds = date.timeIntervalSince1970.rounded(.down)
     self.init(seconds: Int64(exactly: seconds) ?? (seconds < 0 ? .min : .max))
   }
 
-  /// The beginning of the second.
+  /// The beginning of the second, as a date.
   public var date: Date { Date(timeIntervalSince1970: Double(seconds)) }
 }
 

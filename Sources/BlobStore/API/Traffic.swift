@@ -3,48 +3,48 @@ public import BlobRecord
 extension BlobStore {
   /// The loads and stores of a directory, by all its processes together.
   public struct Traffic: Hashable, Sendable {
-    /// When counting began; nil before the first store.
+    /// The time at which counting began, or `nil` before the first store.
     public var since: UnixTime?
-    /// Loads that were answered, from memory or from disk.
+    /// The number of loads that found a record in memory or on disk.
     public var hits: Int64 = 0
-    /// Those of them that a `BlobCache` answered from memory.
+    /// The number of `hits` that a `BlobCache` served from memory.
     public var memoryHits: Int64 = 0
-    /// Loads that found nothing, or an expired record.
+    /// The number of loads that found no record, or an expired one.
     public var misses: Int64 = 0
-    /// Bytes of the payloads that were loaded.
+    /// The number of bytes of the loaded payloads.
     public var bytesServed: Int64 = 0
     public var stores: Int64 = 0
-    /// Bytes of the payloads that were stored.
+    /// The number of bytes of the stored payloads.
     public var bytesStored: Int64 = 0
-    /// What was asked of a tier behind the directory.
+    /// The requests to a remote tier behind the directory.
     public var remote = RemoteTraffic()
 
     public init() {}
 
-    /// Hits of all loads, from 0 to 1; nil without loads.
+    /// The share of hits in all loads, from 0 to 1, or `nil` without loads.
     public var hitRatio: Double? {
       let loads = hits.saturatingAdding(misses)
       return loads > 0 ? Double(hits) / Double(loads) : nil
     }
   }
 
-  /// What the processes of a directory have asked, together, of a tier that other machines share.
+  /// The requests of all processes of a directory, together, to a tier that other machines share.
   public struct RemoteTraffic: Hashable, Sendable {
-    /// Loads that the tier answered with a blob.
+    /// The number of loads for which the tier returned a blob.
     public var hits: Int64 = 0
-    /// Loads that it answered with nothing, or with an expired record.
+    /// The number of loads for which the tier returned no record, or an expired one.
     public var misses: Int64 = 0
-    /// Requests that failed, of every kind.
+    /// The number of failed requests of all kinds.
     public var failures: Int64 = 0
-    /// Stores that have reached it.
+    /// The number of stores that the tier has received.
     public var stores: Int64 = 0
-    /// Removals that have reached it.
+    /// The number of removals that the tier has received.
     public var removals: Int64 = 0
-    /// Stores and removals that were given up.
+    /// The number of stores and removals that were dropped.
     public var dropped: Int64 = 0
-    /// Bytes of the payloads that were loaded from it.
+    /// The number of bytes of the payloads that were loaded from the tier.
     public var bytesLoaded: Int64 = 0
-    /// Bytes of the payloads that were stored there.
+    /// The number of bytes of the payloads that were stored in the tier.
     public var bytesStored: Int64 = 0
 
     public init() {}
@@ -57,7 +57,7 @@ extension BlobStore.RemoteTraffic {
     \.hits, \.misses, \.failures, \.stores, \.removals, \.dropped, \.bytesLoaded, \.bytesStored,
   ]
 
-  /// What has come since an earlier look.
+  /// Returns the difference to an earlier value.
   package func since(_ earlier: Self) -> Self {
     var news = self
     for count in Self.counts { news[keyPath: count] -= earlier[keyPath: count] }

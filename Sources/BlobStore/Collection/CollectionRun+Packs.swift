@@ -1,12 +1,12 @@
 internal import Posix
 
 extension CollectionRun {
-  /// Removes what dead processes have left beside the packs. Then makes chunks free, from which the passes before have removed
-  /// records.
+  /// Removes files that dead processes have left in the packs' directory, then frees chunks from which the previous
+  /// passes have removed records.
   func tidyPacks() throws {
     guard let open = try core.root.opened() else { return }
     guard let packs = try core.records.packs(of: open) else {
-      // The process that was to make the first pack has died.
+      // The process that was to create the first pack has died.
       guard let directory = try PackDirectory.open(in: open, makesIt: false) else { return }
       _ = try removeDrafts(in: directory, of: open)
       return
@@ -19,7 +19,7 @@ extension CollectionRun {
     try makeCheckpoint(of: packs)
   }
 
-  /// Its loss costs the next boot a longer walk. So where others are busy or the volume is full, the next collection makes it.
+  /// Writes the checkpoint, which is optional: without it, the next boot only needs a longer walk.
   private func makeCheckpoint(of packs: PackRecords) throws {
     guard !tally.isStopped else { return }
     var checkpointing = PackCheckpointing(of: packs)
@@ -30,13 +30,13 @@ extension CollectionRun {
     }
   }
 
-  /// Removes packs and indexes that never got their names, and a larger index that no process fills any more.
+  /// Removes packs and indexes that were never published, and a larger index that no process fills any longer.
   private func removeLeftovers(of packs: PackRecords) throws {
     let hasNextIndex = try removeDrafts(in: packs.packs.files.directory, of: packs.open)
     if hasNextIndex, !options.dryRun { try packs.giveUpDeadGrowth() }
   }
 
-  /// - Returns: whether a larger index lies there.
+  /// - Returns: A Boolean value that indicates whether a larger index exists.
   private func removeDrafts(in packs: PackDirectory, of open: OpenRoot) throws -> Bool {
     var hasNextIndex = false
     var entries = try packs.subdirectory.directory.entries()

@@ -2,10 +2,10 @@ internal import BlobRecord
 internal import Logging
 internal import Posix
 
-/// One collection, by the holder of the collector's lock: records that are due go, then those above the limits.
+/// A collection by the holder of the collector's lock, which removes due records, then those above the limits.
 ///
-/// The passes run one after the other. They share the tally and the remover. Each measures what the one before has
-/// left, and knows nothing else of it.
+/// The passes run one after the other and share only the tally and the remover. Each measures what the last one has
+/// left.
 final class CollectionRun {
   let core: StoreCore
   let options: BlobStore.CollectionOptions
@@ -14,9 +14,6 @@ final class CollectionRun {
   let sizes: SizePass
   private let expiry: ExpiryPass
 
-  /// - Parameters:
-  ///   - control: nil if there is no control file, or none that may be used.
-  ///   - aim: what the size pass has to reach beside the limits.
   init(
     _ core: StoreCore, _ options: BlobStore.CollectionOptions, _ control: ControlFile?,
     _ aim: SizePass.Aim = SizePass.Aim()
@@ -32,7 +29,7 @@ final class CollectionRun {
 
   var report: BlobStore.CollectionReport { tally.report }
 
-  /// Makes a whole collection, which corrects the counters.
+  /// Makes a complete collection, which corrects the counters.
   func collect() throws -> BlobStore.CollectionReport {
     let clock = CollectionClock(self, .whole)
     let correction = try CounterCorrection(of: core) { tally.isStopped }
@@ -42,9 +39,8 @@ final class CollectionRun {
     return report
   }
 
-  /// Removes what has expired, and finds the records that are next to go.
-  ///
-  /// It corrects no counters: what is stored meanwhile would count twice, and that much be evicted too early.
+  /// Removes expired records, and finds the records that will be evicted next. It corrects no counters, because
+  /// records that are stored in the meantime would count twice and cause evictions that are too early.
   func lookAhead() throws {
     let clock = CollectionClock(self, .lookAhead)
     try runPasses()
@@ -74,7 +70,6 @@ final class CollectionRun {
     if let failure = trimmed.failure { throw failure }
   }
 
-  /// Removes old files from the recycling bin, and those beyond its limit.
   private func trimBin() throws {
     let age = options.emptiesBin ? nil : Int64(clamping: options.recycledFileAge.components.seconds)
     let (removed, left) = try core.supply.emptyBin(
@@ -88,17 +83,17 @@ final class CollectionRun {
 
 // MARK: - What was busy
 
-/// A record that had to go while another change had its stripe.
+/// A record that is due but was not removed because its stripe was busy.
 enum PostponedRemoval {
-  /// It was due when it was met, and goes if it still is.
+  /// A record that was due when the walk returned it, and is removed if it still is.
   case due(RecordPath, CollectedRecord.Cause)
-  /// One of the first to be evicted, which is removed if that is still needed.
+  /// A candidate for eviction, which is removed if its eviction is still required.
   case candidate(EvictionCandidate)
 }
 
-/// A collection takes stripes by trying: it has the collector's lock, and a process that has a stripe may be stopped.
+/// Stripes are only tried, because this holds the collector's lock, and the holder of a stripe may be suspended.
 extension CollectionRun {
-  /// Comes back to what was busy, for one short time in all, and leaves what still is.
+  /// Retries busy records for one short time in total, and leaves records that are still busy.
   private func comeBackToBusy() throws {
     guard tally.busy.count > 0, let open = try core.root.opened() else { return }
     let subdirectories = LastSubdirectory(open)
@@ -128,20 +123,19 @@ extension CollectionRun {
   }
 }
 
-/// Takes the time of a collection, tells the observer of it, and records it in the directory.
+/// A clock that measures a collection, notifies the observer, and records the collection in the directory.
 struct CollectionClock {
   private let run: CollectionRun
   private let kind: CollectionKind
   private let start = ContinuousClock.now
 
-  /// The collection begins.
   init(_ run: CollectionRun, _ kind: CollectionKind) {
     self.run = run
     self.kind = kind
     run.core.collectionObservation.observer?.willBegin()
   }
 
-  /// The collection has come to its end. One that fails is neither told of nor recorded.
+  /// Ends the measurement. A collection that fails is neither reported nor recorded.
   func end() {
     let tally = run.tally
     tally.report.seconds = start.duration(to: .now) / .seconds(1) - tally.secondsMeanwhile

@@ -1,27 +1,25 @@
 internal import BlobRecord
 internal import Logging
 
-/// The files that a collection has looked at, removed and left: its report, its progress, and the counters' view of
-/// both.
+/// The report and progress of a collection, and its sums for the counters.
 final class CollectionTally {
   private let options: BlobStore.CollectionOptions
   private let logger: Logger
   var report: BlobStore.CollectionReport
-  /// The records left and removed, as the counters count them.
+  /// The remaining and removed records in terms of the counters.
   var counted = Enumeration()
-  /// Subdirectories that were known to hold nothing to remove.
+  /// The number of subdirectories that were skipped because their marks show nothing to remove.
   var passedOver = 0
-  /// Subdirectories and files that were not counted, because their size could not be told.
+  /// The number of subdirectories and files that were not counted because their size is unknown.
   var unmeasured = 0
-  /// The part of the directory that a dry run has walked over before it was cut short.
+  /// The part of the directory that a dry run has covered before it was cut short.
   var walked: OrderedEntries.Part?
-  /// Evictions by cause.
   var evictions = EvictionSums()
-  /// Records that had to go while another change had their stripe.
+  /// Due records whose stripe was busy.
   var busy: BusyRecords<PostponedRemoval>
-  /// The seconds that `meanwhile` took, which count as evictions.
+  /// The seconds spent in `meanwhile`, which count as evictions.
   var secondsMeanwhile = 0.0
-  /// Called between two files: a walk that looks ahead evicts then.
+  /// A closure that is called between two files, in which a walk that looks ahead evicts records.
   var meanwhile: (() -> Void)?
   private var progress: BlobStore.CollectionProgress
 
@@ -36,10 +34,10 @@ final class CollectionTally {
       phase: .expiry, examined: 0, expected: expected.map { max(0, $0) }, bytesFreed: 0)
   }
 
-  /// The records and bytes left, the quarantine included.
+  /// The remaining records and bytes, including the quarantine.
   var left: BlobStore.UsageEstimate { BlobStore.UsageEstimate(records: report.recordsAfter, bytes: report.bytesAfter) }
 
-  /// `counted`, if all was seen.
+  /// `counted`, or `nil` if the collection has not seen everything.
   var enumeration: Enumeration? {
     let isWhole = !report.wasCutShort && !report.wasStopped && unmeasured == 0 && passedOver == 0
     return !options.dryRun && isWhole ? counted : nil
@@ -49,7 +47,7 @@ final class CollectionTally {
 // MARK: - Stopping and progress
 
 extension CollectionTally {
-  /// Whether to end with the file in hand. Once true, it stays true.
+  /// A Boolean value that indicates whether to end after the current file. Once `true`, it stays `true`.
   var isStopped: Bool {
     if !report.wasStopped, Task.isCancelled || options.isStopped?() == true { report.wasStopped = true }
     return report.wasStopped
@@ -60,7 +58,6 @@ extension CollectionTally {
     progress.examined = 0
   }
 
-  /// Counts record files that were looked at.
   func advance(by count: Int64 = 1) {
     let step = Int64(BlobStore.CollectionOptions.progressStep)
     let isDue = progress.examined / step != (progress.examined + count) / step
@@ -78,21 +75,21 @@ extension CollectionTally {
 // MARK: - Counting
 
 extension CollectionTally {
-  /// A record stays, as far as is known yet.
+  /// Counts a record that stays, as far as is known yet.
   func stays(_ size: RecordSize) {
     report.bytesAfter.saturatingAdd(size.bytes)
     report.recordsAfter += 1
     counted.left = counted.left + BlobStore.UsageEstimate(size)
   }
 
-  /// A record that was counted among those that stay is gone.
+  /// Corrects the counts after the removal of a record that was counted as staying.
   func isGone(_ size: RecordSize) {
     counted.left = counted.left - BlobStore.UsageEstimate(size)
     report.bytesAfter.saturatingAdd(-size.bytes)
     report.recordsAfter -= 1
   }
 
-  /// A record is gone, or in a dry run would be.
+  /// Counts a record that was removed, or would be in a dry run.
   func removed(_ bytes: Int64, for cause: CollectedRecord.Cause) {
     switch cause {
     case .expired: report.expired += 1
@@ -104,36 +101,32 @@ extension CollectionTally {
     report.bytesFreed.saturatingAdd(bytes)
   }
 
-  /// One file that cannot be read or removed does not end the collection: it is logged and counted.
+  /// Logs and counts a file that cannot be read or removed, which does not end the collection.
   func noteFailure(_ error: any Error) {
     report.failed += 1
     logger.warning("\(BlobStoreError(error, operation: "collect", key: nil))")
   }
 }
 
-/// The result of an enumeration of the whole directory.
 struct Enumeration {
-  /// The records that are there, without those that the enumeration itself has removed.
+  /// The existing records, without the ones that the enumeration itself has removed.
   var left = BlobStore.UsageEstimate()
-  /// The records that it has removed.
   var removed = BlobStore.UsageEstimate()
-  /// False if a file was met that may be a record of another layout.
+  /// `false` if the enumeration has found a file that may be a record of another layout.
   var isOfOneLayout = true
 }
 
-/// Corrects the counters of a directory by what an enumeration finds.
 struct CounterCorrection {
-  /// The control file, if it may be written to, and what it counted before the enumeration.
+  /// The control file and its counters before the enumeration, or `nil` if the file must not be written.
   private let counters: (control: ControlFile, start: CounterReading)?
-  /// By which records were told from foreign files.
   private let layout: RecordLayout?
 
-  /// Waits, for a short time, for a moment without changes.
+  /// Waits for a short time until no change is in progress.
   init(of core: StoreCore, unless isStopped: () -> Bool) throws {
     let open = try core.root.opened()
     layout = open.map { core.layout(of: $0) }
     guard let open, let control = core.countersFile(of: open),
-      // A process that is stopped in the middle of a change holds up no enumeration for long.
+      // A process that is suspended during a change does not delay an enumeration for long.
       let start = try core.stripes.settledCounters(of: control, within: core.patience, unless: isStopped)
     else {
       counters = nil
@@ -142,10 +135,10 @@ struct CounterCorrection {
     counters = (control, start)
   }
 
-  /// - Parameter found: nil if that was not everything.
+  /// - Parameter found: The result, or `nil` if the enumeration was incomplete.
   func apply(_ found: Enumeration?) {
     guard let found, let (control, start) = counters else { return }
-    // By another layout, or naming, records are foreign files.
+    // With another layout or naming, records look like foreign files.
     guard control.hint.map({ $0.layout == layout }) ?? found.isOfOneLayout else { return }
     control.correctCounters(to: found.left, removed: found.removed, since: start)
   }

@@ -3,41 +3,34 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// A record file in the making: a new one, or a dead one in the recycling bin that is overwritten. If it is not
-/// published, a new one is unlinked in the end, and a dead one stays where it is.
+/// A record file that is being written: a new file, or a dead record's file in the recycling bin that is overwritten.
 ///
-/// A new one has no name where the system allows that (`UnnamedFile`). No other process reaches it then, and it
-/// vanishes with its process. A file with a temporary name is locked by its writer, so a collection tells it from one
-/// whose writer is gone. A dead one is leased until the call before the one that publishes it (`RecyclingBin`).
+/// If it is not published, a new draft is unlinked and a recycled one stays in the bin. A new draft is unnamed if the
+/// system supports that (`UnnamedFile`), so that other processes cannot open it and it disappears with its process. A
+/// draft with a temporary name is locked by its writer, so that a collection can recognize abandoned ones. A recycled
+/// draft is leased until just before the call that publishes it (`RecyclingBin`).
 struct FileDraft: ~Copyable {
-  /// Where it gets its name.
   let subdirectory: OpenSubdirectory
   let file: OpenFile
   private let names: TemporaryNames
   private var place: Place
   private var isLeased = false
-  /// How durably it is on the medium, as it is now.
+  /// The durability of the current content.
   private(set) var syncedLevel = BlobStore.Durability.Level.none
-  /// How often that was asked for.
   private(set) var syncCount = 0
-  /// What it gets once it is whole. With a temporary name, only its writer's user may open it: a process that can open
-  /// a file can lock it, and a collection leaves locked files.
+  /// The permissions that the file gets once it is complete. Until then only its writer's user may open a temporary
+  /// name, because a process that can open a file can lock it, and a collection does not remove locked files.
   private var permissionsToGive: FilePermissions?
 
-  /// Where it lies.
   private enum Place: ~Copyable {
     case nowhere
-    /// In `subdirectory`, under this name.
     case beside(String)
     case inBin(RecycledPlace)
     case published
   }
 
-  /// Creates a file with a name in `subdirectory`, with the permissions and ownership that the root gives its files.
-  ///
-  /// System calls: `openat(2)`, `flock(2)`, `fstat(2)`.
-  ///
-  /// - Throws: ENOENT if the directory was removed: try again.
+  /// Creates a file with a temporary name in `subdirectory`, with the permissions and ownership that the root
+  /// prescribes. Throws ENOENT if the directory was removed. System calls: `openat(2)`, `flock(2)`, `fstat(2)`.
   init(
     in subdirectory: OpenSubdirectory, of ownership: FileOwnership, names: TemporaryNames,
     as role: FileOwnership.FileRole = .record
@@ -66,9 +59,7 @@ struct FileDraft: ~Copyable {
     place = .beside(name)
   }
 
-  /// Takes a file that has no name, and gives it the permissions and ownership that the root gives its files.
-  ///
-  /// System call: `fstat(2)`.
+  /// Takes over an unnamed file, and sets the root's permissions and ownership. System call: `fstat(2)`.
   init(
     unnamed file: consuming OpenFile, in subdirectory: OpenSubdirectory, of ownership: FileOwnership,
     names: TemporaryNames
@@ -82,7 +73,6 @@ struct FileDraft: ~Copyable {
     place = .nowhere
   }
 
-  /// Takes a file from the recycling bin.
   init(_ file: consuming RecycledFile, in subdirectory: OpenSubdirectory, names: TemporaryNames) {
     self.names = names
     place = .inBin(file.place)
@@ -103,7 +93,8 @@ struct FileDraft: ~Copyable {
     }
   }
 
-  /// Whether it is a file from the recycling bin. Nothing may be written to it after the first attempt to publish it.
+  /// A Boolean value that indicates whether the file is recycled, and read-only after the first attempt to publish
+  /// it.
   var isRecycled: Bool {
     switch place {
     case .inBin: true
@@ -111,7 +102,7 @@ struct FileDraft: ~Copyable {
     }
   }
 
-  /// Whether its record may still follow what the file has held.
+  /// A Boolean value that indicates whether the record may still follow the previous content of the file.
   var isStillSafe: Bool {
     switch place {
     case .inBin(let recycled): recycled.isStillSafe
@@ -119,7 +110,6 @@ struct FileDraft: ~Copyable {
     }
   }
 
-  /// How it was made, before it has its name.
   var kind: DraftAttempts.Kind {
     switch place {
     case .inBin: .recycled
@@ -129,9 +119,7 @@ struct FileDraft: ~Copyable {
     }
   }
 
-  /// Writes the record, and cuts off what a recycled file has beyond it.
-  ///
-  /// - Parameter write: fills the file, and may complete the header.
+  /// Writes the record by `write`, which may complete the header, and truncates a longer recycled file.
   borrowing func fill(
     _ header: inout RecordHeader, _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
   ) throws {
@@ -143,9 +131,7 @@ struct FileDraft: ~Copyable {
     }
   }
 
-  /// Takes the name unless something has it.
-  ///
-  /// - Returns: nil where the file system cannot tell.
+  /// Publishes the draft unless the name is in use. Returns `nil` if the file system cannot check that.
   mutating func commit(as fileName: String) throws(FileError) -> Bool? {
     let isNamed =
       if kind == .unnamed {
@@ -157,7 +143,7 @@ struct FileDraft: ~Copyable {
     return isNamed
   }
 
-  /// Takes the name unless something has it, where `commit` cannot tell. The temporary name goes too.
+  /// Publishes the draft unless the name is in use, if `commit` is not supported. The temporary name is removed.
   mutating func link(as fileName: String) throws(FileError) -> Bool {
     let name = try name()
     guard try subdirectory.directory.linkIfAbsent(name, as: fileName) else { return false }
@@ -166,13 +152,13 @@ struct FileDraft: ~Copyable {
     return true
   }
 
-  /// Takes the name unless something has it, in the way that the file system knows.
+  /// Publishes the draft unless the name is in use, by whichever call the file system supports.
   mutating func commitOrLink(as fileName: String) throws(FileError) -> Bool {
     if let isNamed = try commit(as: fileName) { return isNamed }
     return try link(as: fileName)
   }
 
-  /// Takes the name from the file that has it, if one does.
+  /// Publishes the draft, and replaces a file that has the name.
   mutating func replace(_ fileName: String) throws(FileError) {
     let name = try name()
     try releaseLease()
@@ -183,11 +169,8 @@ struct FileDraft: ~Copyable {
     didPublish()
   }
 
-  /// Takes a name that was free a moment ago. Another program, which does not hold the key, may have put something there
-  /// since.
-  ///
-  /// - Returns: false in that case, for a file from the recycling bin. Such a file must not be published over one whose
-  ///   record was not read.
+  /// Publishes the draft under a name that was recently free, unless it is recycled and another program, which does
+  /// not hold the key, has created a file there, because a recycled file must not replace an unread record.
   mutating func commitNew(as fileName: String) throws(FileError) -> Bool {
     guard isRecycled else {
       try replace(fileName)
@@ -219,12 +202,11 @@ struct FileDraft: ~Copyable {
     place = .published
   }
 
-  /// Takes the name, and puts the file that had it into the recycling bin.
+  /// Publishes the draft, and moves the file that had the name to the reserved room in the recycling bin.
   ///
-  /// - Parameter room: for the displaced file; given back if it is not needed.
-  /// - Returns: the error that kept the displaced file from the bin; it was unlinked then.
+  /// - Returns: The error that kept the displaced file from the bin, in which case it was unlinked.
   mutating func exchange(with fileName: String, into room: ReservedRoom) throws(FileError) -> FileError? {
-    // The displaced record must not come back after changes that others make durably from here on.
+    // The displaced record must not reappear after durable changes that others make from now on.
     let moment = RecyclingMoment(room.control, at: subdirectory.directory.moment)
     let name: String
     let isExchanged: Bool
@@ -257,14 +239,13 @@ struct FileDraft: ~Copyable {
       try room.put(name, in: subdirectory.directory)
       return nil
     } catch {
-      // The record is published; what cannot be unlinked now, a collection takes.
+      // The record is published. A collection removes the old file if it cannot be unlinked now.
       _ = try? subdirectory.directory.unlink(name)
       return error
     }
   }
 
-  /// The name it has until it is published, beside its record's or in the recycling bin. A file without a name gets one
-  /// now.
+  /// Returns the name that the file has until it is published, and names an unnamed file.
   private mutating func name() throws(FileError) -> String {
     if let permissions = permissionsToGive {
       try file.setPermissions(permissions)
@@ -291,18 +272,15 @@ struct FileDraft: ~Copyable {
     throw FileError(.linkUnnamed, Location(subdirectory.directory.path, name), .fileExists)
   }
 
-  /// Whether a published record still has its name.
   borrowing func isInPlace(as fileName: String) throws(FileError) -> Bool {
     guard let found = try subdirectory.directory.status(of: fileName) else { return false }
     return FileIdentity(found) == FileIdentity(try file.status())
   }
 
-  /// Brings the record to the medium, as far as the level asks for that.
   borrowing func synchronize(_ level: BlobStore.Durability.Level) throws(FileError) {
     try file.synchronize(by: level)
   }
 
-  /// Brings the record to the medium, unless it is there as durably already.
   mutating func makeDurable(_ level: BlobStore.Durability.Level) throws(FileError) {
     guard level > syncedLevel else { return }
     try synchronize(level)
@@ -310,10 +288,10 @@ struct FileDraft: ~Copyable {
     syncCount += 1
   }
 
-  /// Something was written that is not on the medium.
+  /// Notes that the file was changed after the last synchronization.
   mutating func wasWritten() { syncedLevel = .none }
 
-  /// The file is whole. It stays as it is until it is a record.
+  /// Releases the lease of a complete file, which does not change again until it is published.
   private mutating func releaseLease() throws(FileError) {
     guard isLeased else { return }
     isLeased = false
@@ -322,19 +300,16 @@ struct FileDraft: ~Copyable {
 }
 
 extension FileDraft {
-  /// How many further names are tried where one is taken.
   private static let tries = 8
 
-  /// Why there is no file yet. Not an error so far, which would be allocated for every store.
+  /// The reason why creation failed. It is not an error, because an error would be allocated for every store.
   private struct Obstacle {
     var call: SystemCall
     var errno: Errno
   }
 
-  /// - Parameters:
-  ///   - permissions: receives the file's final permissions, if it does not have them yet.
-  ///   - obstacle: receives why there is no file.
-  /// - Returns: nil if the name was taken, or a collection came between the calls and removed the file.
+  /// Creates a locked file, or sets `obstacle` if the name was in use or a collection removed the file between the
+  /// calls. `permissions` receives the final permissions if they still have to be set.
   private static func createLocked(
     _ name: String, in directory: borrowing Directory, of ownership: FileOwnership,
     _ role: FileOwnership.FileRole, _ permissions: inout FilePermissions?, _ obstacle: inout Obstacle
@@ -367,9 +342,7 @@ extension FileDraft {
 }
 
 extension FileDraft {
-  /// Gives the file the root's owner and group.
-  ///
-  /// - Returns: the permissions that it must get.
+  /// Gives the file the root's owner and group, and returns the permissions that it must get.
   private static func adopt(
     _ file: borrowing OpenFile, _ status: Stat, of ownership: FileOwnership, _ role: FileOwnership.FileRole
   ) throws(FileError) -> FilePermissions {
@@ -380,7 +353,6 @@ extension FileDraft {
 }
 
 extension OpenFile {
-  /// Brings what was written to the medium, as far as the level asks for that.
   borrowing func synchronize(by level: BlobStore.Durability.Level) throws(FileError) {
     guard level > .none else { return }
     try synchronize(level == .full ? .full : .barrier)

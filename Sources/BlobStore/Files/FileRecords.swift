@@ -2,9 +2,7 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// Records that are files of their own: the engine behind `Records`.
-///
-/// It makes the system calls, in the order that keeps a record whole, and knows where files come from and go to.
+/// The engine for records in separate files, whose system calls are in the order that keeps a record whole.
 struct FileRecords {
   let core: StoreCore
 
@@ -14,7 +12,6 @@ struct FileRecords {
 // MARK: - Finding
 
 extension FileRecords {
-  /// Looks at a record's place in an open directory.
   func find(
     _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge,
     readsExtension: Bool
@@ -22,9 +19,7 @@ extension FileRecords {
     Finding(name, in: directory, of: open, by: judge, readsExtension: readsExtension)
   }
 
-  /// Opens what lies at a name, if it is a file of the cache's.
-  ///
-  /// - Throws: `DamagedRecord` if others may write to it.
+  /// Opens the file at a record's path if it belongs to the cache. Throws `DamagedRecord` if others may write to it.
   func open(_ name: RecordPath, in open: OpenRoot, for access: FileAccess) throws -> OpenedFile {
     guard try open.trustsSubdirectory(name.subdirectory) else { return .notRegular }
     switch try open.openPassingOverForeign(name, for: access) {
@@ -43,12 +38,8 @@ extension FileRecords {
 // MARK: - Changing
 
 extension FileRecords {
-  /// Gives a draft its name, the key's generation odd meanwhile.
-  ///
-  /// - Parameters:
-  ///   - found: what it takes the place of; nil to take the name only if that is free.
-  ///   - isSureOfName: whether the name was seen to be free.
-  /// - Returns: false if something has the name, or the file system cannot tell.
+  /// Publishes a draft while the key's generation is odd. Without a record to replace, it takes the name only if it
+  /// is free, and returns `false` if it is not or the file system cannot check that.
   func commit(
     _ draft: inout FileDraft, as name: RecordPath, replacing found: borrowing FoundRecord?, isSureOfName: Bool,
     _ level: BlobStore.Durability.Level, of open: OpenRoot, _ hold: inout KeyHold
@@ -56,7 +47,7 @@ extension FileRecords {
     hold.beginPayloadChange(level)
     switch found {
     case let found? where found.packAddress != nil:
-      // Its place has no file, but for one that others have put there.
+      // The path of a packed record has no file, unless another program has created one.
       try draft.replace(name.fileName)
     case let found?:
       if let room = supply.roomInBin(for: found, level, of: open) {
@@ -69,7 +60,7 @@ extension FileRecords {
     return true
   }
 
-  /// Writes the last header of a record that has its place since before it was whole.
+  /// Writes the final header of a stream, which was published before it was complete.
   func complete(
     _ draft: borrowing FileDraft, as name: RecordPath, from stream: RecordHeader, to header: RecordHeader,
     _ level: BlobStore.Durability.Level, _ hold: inout KeyHold
@@ -80,7 +71,7 @@ extension FileRecords {
     }
   }
 
-  /// Removes a record that has its place, and was counted, under the same hold.
+  /// Removes a record that was published and counted under the same hold.
   func withdraw(
     _ name: RecordPath, _ size: RecordSize, _ level: BlobStore.Durability.Level, in directory: borrowing Directory,
     _ hold: inout KeyHold
@@ -89,9 +80,8 @@ extension FileRecords {
     if try directory.unlink(name.fileName) { hold.count(from: size, to: nil) }
   }
 
-  /// Writes another header into a record, or puts a copy with it in its place if the file has another name.
-  ///
-  /// - Returns: whether it was copied; then the copy is synced as `level` says, and its directory is not.
+  /// Writes a changed header into a record, or returns `true` and replaces the record with a copy if its file has a
+  /// second name. The copy is synchronized as `level` demands, but its directory is not.
   func rewriteHeader(
     of name: RecordPath, in file: borrowing OpenFile, _ status: Stat, from before: RecordHeader,
     to header: RecordHeader, _ level: BlobStore.Durability.Level, _ hold: inout KeyHold
@@ -111,12 +101,12 @@ extension FileRecords {
     return isCopied
   }
 
-  /// Writes another extension behind the payload, beside the one that the header names, and the header then.
+  /// Writes an extension after the payload, next to the current one, and then the header that refers to it.
   ///
-  /// A record without an extension is copied, with the new one: its file may not be longer than its header says. So is one
-  /// whose file has another name.
+  /// A record without an extension is replaced with a copy, because its file must not be longer than its header
+  /// states. So is a file with a second name. The copy is synchronized as `level` demands, but its directory is not.
   ///
-  /// - Returns: whether it was copied; then the copy is synced as `level` says, and its directory is not.
+  /// - Returns: A Boolean value that indicates whether the record was copied.
   func rewriteExtension(
     of name: RecordPath, in file: borrowing OpenFile, _ status: Stat, from before: RecordHeader,
     _ old: RecordExtension?, to new: RecordExtension, _ level: BlobStore.Durability.Level, _ hold: inout KeyHold
@@ -130,7 +120,7 @@ extension FileRecords {
     header.extensionEnd = UInt32(start + bytes.count)
     let tail = Tail(bytes: bytes, offset: Int64(RecordHeader.byteCount) + Int64(before.payloadSize) + Int64(start))
     let isCopied = status.linkCount > 1 || before.extensionEnd == nil
-    // Before the file grows, so that the counters never say too little.
+    // This is counted before the file grows, so that the counters are never too low.
     hold.count(
       from: RecordSize(bytes: status.size, isLocked: before.isLocked),
       to: RecordSize(bytes: max(status.size, tail.end), isLocked: header.isLocked))
@@ -148,20 +138,19 @@ extension FileRecords {
     return isCopied
   }
 
-  /// Bytes to write at a place of a file.
   private struct Tail {
     let bytes: [UInt8]
     let offset: Int64
     var end: Int64 { offset + Int64(bytes.count) }
   }
 
-  /// Puts a copy with another header in the place of a record that has another name, a `cp -al` backup's, whose header
-  /// must not change.
+  /// Replaces a record whose file has a second name, such as a `cp -al` backup's, with a copy that has another
+  /// header. The header of the backup must not change.
   private func copy(
     _ file: borrowing OpenFile, as name: RecordPath, with header: RecordHeader, _ tail: Tail?,
     _ level: BlobStore.Durability.Level
   ) throws {
-    // Copied under the key's hold: what no load returns would keep others waiting for nothing.
+    // The key is held during the copy, so a record that no load returns must not make others wait.
     guard header.payloadSize <= core.configuration.limits.payload else {
       throw core.tooLarge(header, file.location.path)
     }
@@ -183,9 +172,7 @@ extension FileRecords {
     try draft.replace(name.fileName)
   }
 
-  /// Removes what was found, if it is still there.
-  ///
-  /// - Parameter recycling: whether its file may go into the recycling bin.
+  /// Removes the given record if it still exists.
   func remove(
     _ found: borrowing FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool,
     in directory: borrowing Directory,

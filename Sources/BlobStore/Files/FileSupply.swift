@@ -4,20 +4,19 @@ internal import Logging
 internal import Posix
 internal import SystemPackage
 
-/// Where files for records come from, and where files that have lost their records go.
+/// Supplies files for new records, and disposes of the files of removed ones, through the recycling bin if possible.
 ///
-/// It is the only door to the recycling bin. A failure of the bin costs only speed: a file is made or unlinked as if
-/// there were no bin.
+/// A failure of the bin only costs speed, because files are then created and unlinked as without a bin.
 struct FileSupply {
   let core: StoreCore
 
   private var configuration: BlobStore.Configuration { core.configuration }
 
-  /// The recycling bin and what it needs; nil where nothing is recycled.
+  /// Returns the recycling bin with its limit and control file, or `nil` if nothing is recycled.
   private func recyclingBin(
     of open: OpenRoot, makesIt: Bool
   ) -> (bin: RecyclingBin, limit: RecyclingLimit, control: ControlFile)? {
-    // A store that has not opened the control file yet is about to, and reports what keeps it from that.
+    // If the control file is not open yet, the store is about to open it and reports any error.
     guard let recyclingLimit = core.recyclingLimit, let control = open.openedControlFile, control.isMapped else {
       return nil
     }
@@ -30,9 +29,7 @@ struct FileSupply {
     }
   }
 
-  /// A file to write a record to: one of the recycling bin if there is one of that size, else a new one.
-  ///
-  /// - Parameter attempts: which ways are open.
+  /// Returns a draft for a record: a file of the recycling bin if one of that size exists, otherwise a new file.
   func draft(
     for header: RecordHeader, at path: RecordPath, _ attempts: DraftAttempts, in subdirectory: OpenSubdirectory,
     of open: OpenRoot
@@ -50,14 +47,12 @@ struct FileSupply {
     return try FileDraft(in: subdirectory, of: open.ownership, names: core.temporaryNames)
   }
 
-  /// A file to overwrite with a record.
+  /// Takes a file from the recycling bin that a record may overwrite, or returns `nil` if a new file must be created.
   ///
-  /// Checksums must tell the record from what a power cut or a late reader may find in the file, so its header needs a
-  /// digest. A record that must be on the medium gets a new file: one with a lock, and each where stores are durable. So does
-  /// one with an extension: a power cut may leave that of the dead record, whose checksum is as good.
-  ///
-  /// - Parameter byteCount: of the record, header included.
-  /// - Returns: nil if the bin has no file for it; then a new one must be made.
+  /// The header needs a digest, because checksums must distinguish the record from the bytes that a power failure or
+  /// a late reader may find in the file. A record that must be on the medium gets a new file, so locked records and
+  /// durable stores do not recycle. Neither does a record with an extension, because the dead record's extension may
+  /// survive a power failure, and its checksum is valid too.
   private func recycledFile(
     for header: RecordHeader, at path: RecordPath, byteCount: Int64, of open: OpenRoot
   ) -> RecycledFile? {
@@ -73,16 +68,11 @@ struct FileSupply {
     }
   }
 
-  /// Room in the recycling bin for the file of a record that is replaced or removed, if it may be overwritten later.
+  /// Reserves space in the recycling bin for the file of a displaced record, or returns `nil` if it must be unlinked.
   ///
-  /// A power cut may bring back a file's old name, which then leads to the overwritten bytes. So some files are
-  /// unlinked instead:
-  /// - of records whose removal must last, and of locked ones;
-  /// - with a second name, such as a backup's;
-  /// - whose header cannot be believed;
-  /// - of another user, which this process may not lease.
-  ///
-  /// - Parameter level: of the operation that displaces it.
+  /// A power failure may restore a file's old name, which then refers to overwritten bytes. Files are therefore
+  /// unlinked if the record was locked, its removal must be durable or its header cannot be trusted, if they have a
+  /// second name, such as a backup's, or if they belong to another user, because this process may not lease them.
   func roomInBin(
     for found: borrowing FoundRecord, _ level: BlobStore.Durability.Level, of open: OpenRoot
   ) -> ReservedRoom? {
@@ -92,10 +82,7 @@ struct FileSupply {
     return ReservedRoom(bin: bin, control: control, file: file)
   }
 
-  /// Takes a record's file away, under its key's hold: it goes into the recycling bin, or is unlinked.
-  ///
-  /// - Parameter recycling: whether it may go into the bin.
-  /// - Returns: false if there was none.
+  /// Recycles or unlinks a record's file while the key is held. Returns `false` if the file was missing.
   func retire(
     _ found: borrowing FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool,
     in directory: borrowing Directory,
@@ -112,46 +99,38 @@ struct FileSupply {
     return try directory.unlink(found.name.fileName)
   }
 
-  /// A file could be overwritten in the recycling bin, but could not leave it.
+  /// Disables the bin after a file was overwritten in it but could not be renamed out of it.
   func refuseBin(_ error: any Error) throws {
     try core.root.opened()?.recyclingBin(makesIt: false)?.refuse()
     configuration.logger.debug("no recycling: \(BlobStoreError(error, operation: "recycle", key: nil))")
   }
 
-  /// Something did not find its way into the recycling bin.
+  /// Notes that a file could not be moved to the recycling bin.
   func noteFailure(_ error: FileError, of open: OpenRoot) {
-    // The bin may have been removed.
     if error.errno == .noSuchFileOrDirectory { open.forgetRecyclingBin() }
-    // Some file systems take no names as long as those in the bin. A bin that cannot be opened here needs no refusal: nothing
-    // goes into it.
+    // Some file systems do not allow such long names. A bin that cannot be opened is not used, and needs no refusal.
     if error.errno == .fileNameTooLong { try? open.recyclingBin(makesIt: false)?.refuse() }
     LockOrder.outside {
       configuration.logger.debug("not recycled: \(BlobStoreError(error, operation: "recycle", key: nil))")
     }
   }
 
-  /// Empties the recycling bin for a store that has found the volume full.
-  ///
-  /// - Returns: whether that made room.
+  /// Empties the recycling bin because the volume is full, and returns whether that freed space.
   func makesRoomByEmptyingBin() -> Bool {
     do {
       return try emptyBin().removed.files > 0
     } catch {
-      // The store has failed for want of room, and says so.
+      // The store reports the lack of space that it encountered.
       configuration.logger.debug("not emptied: \(BlobStoreError(error, operation: "recycle", key: nil))")
       return false
     }
   }
 
-  /// Unlinks the files in the recycling bin.
-  ///
-  /// - Parameters:
-  ///   - age: nanoseconds since they came in; nil for all.
-  ///   - limit: what may be left.
+  /// Unlinks recycled files that are older than an age in nanoseconds or exceed a limit, or without an age all files.
   func emptyBin(
     olderThan age: Int64? = nil, to limit: RecyclingLimit? = nil, dryRun: Bool = false
   ) throws -> (removed: BlobStore.RemovalReport, left: BlobStore.RemovalReport) {
-    // Even where nothing is recycled: another program may have done so.
+    // This also applies if this store does not recycle, because another program may have done so.
     guard let open = try core.root.opened(), let bin = try open.recyclingBin(makesIt: false) else {
       return (BlobStore.RemovalReport(), BlobStore.RemovalReport())
     }
@@ -164,7 +143,7 @@ extension StoreCore {
 }
 
 extension RecordHeader {
-  /// The bytes of a record's file, as it is stored: up to the end of its extension, if it has one.
+  /// The size of the record's file in bytes, including the extension.
   var fileByteCount: Int64 {
     Int64(Self.byteCount).saturatingAdding(Int64(clamping: payloadSize)).saturatingAdding(Int64(extensionEnd ?? 0))
   }

@@ -16,7 +16,7 @@ extension OpenRoot {
     return BlobStore.ForeignRecord(path, status, in: self)
   }
 
-  /// Opens the file at a record's place. A foreign file that may not be opened counts as no regular file.
+  /// Opens the file at a record's path. A foreign file that may not be opened counts as a file that is not regular.
   func openPassingOverForeign(_ path: RecordPath, for access: FileAccess) throws(FileError) -> OpenedFile {
     do {
       return try directory.openFile(path.fileName, in: path.subdirectory, for: access)
@@ -26,26 +26,21 @@ extension OpenRoot {
     }
   }
 
-  /// A foreign file in the place of a record that may not be opened.
-  ///
-  /// It is passed over, like one that may be opened.
-  ///
-  /// - Parameter error: why the record could not be opened.
+  /// Returns the foreign file that caused an error of opening a record. It is ignored, like other foreign files.
   func foreignRecord(at path: RecordPath, after error: FileError) -> BlobStore.ForeignRecord? {
     guard error.errno == .permissionDenied else { return nil }
     do {
       return try subdirectory(path.subdirectory).flatMap { try foreignRecord(at: path, in: $0.directory) }
     } catch {
-      // The error at hand is the one to report.
+      // The error of the caller is the one to report.
       return nil
     }
   }
 }
 
 extension OpenRoot {
-  /// A file without a name, with these bytes as its content.
-  ///
-  /// System calls: `memfd_create(2)`, `fchmod(2)`, `pwrite(2)`; on Darwin, those that make a temporary file and unlink it.
+  /// Creates an unnamed file with the given content. System calls: `memfd_create(2)`, `fchmod(2)`, `pwrite(2)`. On
+  /// Darwin, a temporary file is created and unlinked.
   func memoryFile(_ bytes: [UInt8], names: TemporaryNames) throws -> OpenFile {
     if let file = try directory.createMemoryFile() {
       try file.write(unsafe bytes.span.bytes, at: 0)

@@ -1,6 +1,6 @@
-/// The record has taken its place. But it may not be on the medium, or could not be taken back.
+/// An error after a record was published, which may not be on the medium or could not be withdrawn.
 ///
-/// It must not be stored again: others may have locked the record meanwhile.
+/// The record must not be stored again, because others may have locked it in the meantime.
 struct Published: Error {
   let cause: any Error
 }

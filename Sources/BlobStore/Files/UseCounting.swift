@@ -2,13 +2,11 @@ internal import Logging
 internal import Posix
 internal import SystemPackage
 
-/// Finds the file of uses, and makes and enlarges it.
-///
-/// A failure costs hits: it is logged, and no call fails for it.
+/// Opens, creates and enlarges the file of use counts. A failure costs hits, and is only logged.
 struct UseCounting: Sendable {
   private let names: TemporaryNames
   private let logger: Logger
-  /// Whether stores make the file: where they keep a limit, in the order of use.
+  /// A Boolean value that indicates whether stores create the file, because a limit evicts records by frequency.
   private let makesFile: Bool
 
   init(names: TemporaryNames, _ configuration: BlobStore.Configuration) {
@@ -19,7 +17,7 @@ struct UseCounting: Sendable {
       && (configuration.limits.size != nil || configuration.limits.count != nil)
   }
 
-  /// Runs a closure with the directory's sketch of uses; nil without one.
+  /// Runs a closure with the directory's sketch of uses, if it exists.
   func withSketch<Result>(
     of control: ControlFile, in open: OpenRoot, _ body: (UseSketch) -> Result
   ) -> Result? {
@@ -28,7 +26,7 @@ struct UseCounting: Sendable {
     return control.uses.withSketch(number, opening: { sketch(number, in: open) }, body)
   }
 
-  /// Whether `withSketch` opens no file.
+  /// A Boolean value that indicates whether `withSketch` can run without opening a file.
   func areOpen(of control: ControlFile) -> Bool {
     control.uses.isKnown(control.word(at: ControlLayout.usesNumberOffset))
   }
@@ -47,11 +45,11 @@ struct UseCounting: Sendable {
     }
   }
 
-  /// A record was stored: makes the file of uses, or a larger one if there are more records than it tells apart.
+  /// Creates the file of uses after a store, or enlarges it if it has less capacity than there are records.
   func keepUp(with control: ControlFile, in open: OpenRoot) {
     guard makesFile, let records = control.counters?.records else { return }
     let capacity = withSketch(of: control, in: open) { $0.layout.recordCapacity }
-    // One file for each control file, if none can be opened: nothing is tried anew with each store.
+    // If no file can be opened, only one is created for each control file, so that not every store tries again.
     guard capacity.map({ $0 < records && $0 < UsesLayout.mostRecords }) ?? control.mayMakeUses() else { return }
     enlarge(to: UsesLayout(records: records), control, in: open)
   }
@@ -67,7 +65,7 @@ struct UseCounting: Sendable {
       } else {
         _ = try SharedFile.make(format, in: open, names: names)
       }
-      // Others find by another number that there is another file.
+      // The new number notifies other processes of the new file.
       control.setWord(.random(in: 1 ... .max), at: ControlLayout.usesNumberOffset)
     } catch {
       logger.debug("no file of uses: \(BlobStoreError(error, operation: "count uses", key: nil))")
@@ -78,21 +76,14 @@ struct UseCounting: Sendable {
 // MARK: - Counting
 
 extension StoreCore {
-  /// Counts a load for all processes: what it has come to, and that its key was used.
-  ///
-  /// - Parameters:
-  ///   - isUse: false for a load that does not touch.
-  ///   - open: where it looked; nil if there is no directory, and nothing to count in.
-  /// - Complexity: no system call, unless there is a new file of uses.
+  /// Counts a load and the use of its key for all processes. A new file of uses is the only case with system calls.
   func count(_ load: CountedLoad, of digest: UInt64, isUse: Bool, at now: UnixTime, in open: OpenRoot?) {
     guard let open, let control = open.openedControlFile else { return }
     count(load, of: digest, isUse: isUse, at: now, in: control, open)
   }
 
-  /// Asks the processor for the lines of shared tables that a load of a key looks at. They lie where the digest says, and one
-  /// miss after the other would cost as much as the read.
-  ///
-  /// - Complexity: no system call.
+  /// Prefetches the cache lines of the shared tables that a load reads. The digest determines their places, and
+  /// consecutive cache misses would cost as much as the read. It makes no system call.
   func prefetch(forLoadOf digest: UInt64, in control: ControlFile) {
     guard control.isMapped, control.packIndexNumber != 0 else { return }
     packHolder.prefetch(digest, control)
@@ -101,19 +92,16 @@ extension StoreCore {
     if number != 0 { _ = control.uses.withKnownSketch(number) { $0.prefetch(digest) } }
   }
 
-  /// Counts a load in files that are open.
   func count(
     _ load: CountedLoad, of digest: UInt64, isUse: Bool, at now: UnixTime, in control: ControlFile, _ open: OpenRoot
   ) {
     control.count(load, of: digest)
-    // A missing key was asked for too: it may be stored next.
+    // A missing key counts as used too, because it may be stored next.
     if isUse { _ = uses.withSketch(of: control, in: open) { $0.count(digest, at: now) } }
   }
 
-  /// Counts a hit in memory, in files that are open.
-  ///
-  /// - Returns: false, with nothing counted, if a new file of uses has to be opened first.
-  /// - Complexity: no lock and no system call.
+  /// Counts a memory hit in files that are already open, without a lock or a system call. Returns `false`, with
+  /// nothing counted, if a new file of uses has to be opened first.
   func countHitInMemory(_ hit: MemoryHit, of digest: UInt64, in control: ControlFile) -> Bool {
     let number = hit.isUse ? control.word(at: ControlLayout.usesNumberOffset) : 0
     guard control.uses.isKnown(number) else { return false }
@@ -122,7 +110,6 @@ extension StoreCore {
     return true
   }
 
-  /// Counts a record that was stored.
   func countStore(of digest: UInt64, byteCount: Int64, in open: OpenRoot) {
     guard let control = open.openedControlFile else { return }
     control.countStore(of: digest, byteCount: byteCount, at: configuration.now())

@@ -4,7 +4,7 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// One at a time.
+/// Admits one collection of a store at a time.
 final class CollectionGate: Sendable {
   private let isEntered = Atomic(false)
 
@@ -20,18 +20,18 @@ final class CollectionGate: Sendable {
   }
 }
 
-/// The lock by which one process collects a directory at a time, and one of its threads.
+/// The lock that admits one collection of a directory at a time, across threads and processes.
 struct CollectorLock {
   private let core: StoreCore
 
   init(of core: StoreCore) { self.core = core }
 
-  /// Runs a collection while no other thread of this store and no other process collects the directory.
+  /// Runs a collection while it excludes all others of the directory, in this process and elsewhere.
   ///
   /// - Parameters:
-  ///   - isCache: A Boolean value that indicates whether a missing control file may be made.
-  ///   - body: receives the control file; nil if it is missing, or may not be used.
-  /// - Throws: `collectionRunning` if another collection runs as long as this one waits.
+  ///   - isCache: A Boolean value that indicates whether a missing control file may be created.
+  ///   - body: A closure that receives the control file, or `nil` if the file is missing or unusable.
+  /// - Throws: `collectionRunning` if another collection is still running after `waitsForOther`.
   func hold<Result>(
     _ options: BlobStore.CollectionOptions, isCache: Bool = true, _ body: (ControlFile?) throws -> Result
   ) throws -> Result {
@@ -52,7 +52,6 @@ struct CollectorLock {
   ) throws -> Result {
     guard core.isCollecting.enter() else { throw CollectorIsBusy(process: CurrentProcess.identifier) }
     defer { core.isCollecting.leave() }
-    // Without a directory, there is nothing to collect, and no other collection.
     guard let open = try core.root.opened() else { return try body(nil) }
     let byte = ControlLayout.collectorByte..<ControlLayout.collectorByte + 1
     while let control = try controlFile(of: open, makesIt: makesControlFile) {
@@ -66,7 +65,7 @@ struct CollectorLock {
       case nil: open.forget(control)
       }
     }
-    // Without a control file, other processes cannot tell. Removals are judged one by one anyway.
+    // Without a control file, other processes cannot be excluded, but each removal is checked separately.
     return try body(nil)
   }
 
@@ -74,15 +73,14 @@ struct CollectorLock {
     do {
       return try core.controlFiles.controlFile(of: open, makesIt: makesIt)
     } catch  where !makesIt {
-      // A collection that removes nothing needs no lock, so a thing in the control file's place does not stop it.
+      // A collection that removes nothing needs no lock, so an unusable control file does not stop it.
       return nil
     }
   }
 }
 
-/// Another collection of the directory is under way.
 private struct CollectorIsBusy: Error {
-  /// The process that collects; nil where it has not said so yet.
+  /// The collecting process, or `nil` if it has not recorded its identifier yet.
   let process: Int32?
 
   func error(at directory: FilePath) -> BlobStoreError {
@@ -93,7 +91,6 @@ private struct CollectorIsBusy: Error {
 }
 
 extension ControlFile {
-  /// The process that holds the collector's lock, as far as it has said so.
   fileprivate var collector: Int32? {
     get {
       guard isMapped, let process = Int32(exactly: word(at: ControlLayout.collectorProcessOffset)) else { return nil }

@@ -4,11 +4,11 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// Finds the control file of a root. For changes, it makes, mends or replaces it.
+/// Opens the control file of a root, and creates or replaces it if a change requires that.
 struct ControlFileOpener: Sendable {
   let names: TemporaryNames
   let logger: Logger
-  /// The hint that the first change leaves there, but for the arrangement; nil where it leaves none.
+  /// The hint that the first change writes, without the arrangement, or `nil` if hints are disabled.
   private let hint: DirectoryHint?
 
   init(names: TemporaryNames, _ configuration: BlobStore.Configuration, defaultExpiration: Int64) {
@@ -22,12 +22,11 @@ struct ControlFileOpener: Sendable {
       : nil
   }
 
-  /// The control file as it is; nil if it is missing.
   func found(in open: OpenRoot) throws -> ControlFile? { try open.controlFile(logger) }
 
-  /// The control file. With `makesIt`, for a change: a missing one is made, and a damaged one replaced.
+  /// Returns the control file, or `nil` if it is missing and is not created, or if the volume is full.
   ///
-  /// - Returns: nil if it is missing, and is not made or finds no room.
+  /// - Parameter makesIt: A Boolean value that indicates whether to create a missing file and replace a damaged one.
   func controlFile(of open: OpenRoot, makesIt: Bool) throws -> ControlFile? {
     let control = try openedControlFile(of: open, makesIt: makesIt)
     if makesIt, let control {
@@ -45,19 +44,17 @@ struct ControlFileOpener: Sendable {
     if let found, !found.file.isDamaged || !makesIt { return found }
     guard makesIt else { return nil }
     if open.ownership.isOpenToReaders {
-      // A process that may only read could hold the directory's lock without end, so nothing may need that lock. The
-      // new file takes its name only if that is free. A process that replaces a damaged one holds all of its bytes.
+      // A process with read access could hold the directory's lock indefinitely, so it is not used. The new file is
+      // linked only if its name is free, and a damaged file is replaced with all of its bytes locked.
       return try newControlFile(of: open, replacing: found)
     }
-    // Keeps off changes that are made under this lock for want of a control file.
+    // Excludes changes that hold this lock because they found no control file.
     let directory = try open.directory.reopened()
     guard try directory.tryLock() else { return found }
     return try newControlFile(of: open, replacing: found)
   }
 
-  /// The new control file, in the place of a damaged or a missing one.
-  ///
-  /// - Returns: the damaged one, or nil, if there is no room for another or a change is under way.
+  /// Creates a control file, or returns `found` if the volume is full or a change is in progress.
   private func newControlFile(of open: OpenRoot, replacing found: ControlFile?) throws -> ControlFile? {
     do {
       if let found {
@@ -76,7 +73,7 @@ struct ControlFileOpener: Sendable {
       do {
         try SharedFile.makeEmpty(ControlFile.format, in: open, names: names)
       } catch let error as FileError where error.isLackOfRoom {
-        // Not even a name: the directory's own lock is all there is.
+        // The volume has no space even for a directory entry, so the directory's own lock has to serve.
         return nil
       }
     }
@@ -85,20 +82,20 @@ struct ControlFileOpener: Sendable {
 }
 
 extension ControlFile {
-  /// Ends what the words of a damaged control file bind, so that it can be replaced.
+  /// Invalidates the stripe words of a damaged control file, so that it can be replaced.
   ///
-  /// A process that had it mapped before the damage may be in the middle of a change. So the magic goes first, which each
-  /// process looks at once it has exchanged a word; then the words are looked at. Of the two, one sees the other.
+  /// A process that mapped the file earlier may be in the middle of a change. Clearing the magic number before
+  /// reading the words, while each process checks it after exchanging a word, ensures that one observes the other.
   ///
-  /// System calls: `pwrite(2)`, `pread(2)`; `fcntl(2)` for each word that has a session's token.
+  /// System calls: `pwrite(2)`, `pread(2)`; `fcntl(2)` for each word that contains a session's token.
   ///
-  /// - Returns: false if a living process holds a stripe by its word: try again.
+  /// - Returns: `false` if a living process holds a stripe by its word, in which case the caller retries.
   static func void(_ file: borrowing OpenFile, _ status: Stat) throws -> Bool {
-    // An earlier version had no words. In a file that was cut, no process can reach the words behind its end.
+    // Earlier versions had no words. If the file was truncated, no process can access the words behind its end.
     guard status.size > Int64(ControlLayout.sessionsOffset) else { return true }
     try file.write(unsafe [UInt64(0)].span.bytes, at: Int64(ControlLayout.magicOffset))
     atomicMemoryFence(ordering: .sequentiallyConsistent)
-    // By a call: others may cut the file, and then a read of a mapping would end this process.
+    // Reads with a system call, because a read of the mapping raises a signal if the file is truncated.
     var words = [UInt64](repeating: 0, count: (ControlLayout.byteCount - ControlLayout.sessionsOffset) / 8)
     try unsafe words.withUnsafeMutableBytes { bytes in
       _ = try unsafe file.read(into: bytes, at: Int64(ControlLayout.sessionsOffset))

@@ -1,7 +1,7 @@
 internal import Locks
 internal import Posix
 
-/// Which production locks this process has, and how often: the kernel counts one for all its threads.
+/// Counts this process's holds of production locks, because the kernel treats a lock as held once by all its threads.
 final class ProductionLocks: Sendable {
   private struct Held: Hashable {
     let control: ObjectIdentifier
@@ -10,11 +10,11 @@ final class ProductionLocks: Sendable {
 
   private let held = Lock<[Held: Int]>([:])
 
-  /// - Returns: nil if the control file was deleted.
+  /// Returns `nil` if the control file was deleted.
   func tryLock(_ digest: UInt64, of control: ControlFile, in directory: borrowing Directory) throws -> Bool? {
     let bytes = ControlLayout.productionByte(of: digest)
     let key = Held(control: ObjectIdentifier(control), byte: bytes.lowerBound)
-    // Under the mutex, because one thread's unlock must not take what another has just been given.
+    // The mutex spans the system call, so that one thread's unlock cannot release a lock that another just acquired.
     return try held.withLock { held in
       if let count = held[key] {
         held[key] = count + 1

@@ -2,11 +2,12 @@ internal import Locks
 internal import Posix
 internal import SystemPackage
 
-/// The locks that serialize changes of a key among all threads of all processes. The process's own flag comes first, then
-/// the stripe's word of the control file in shared memory.
+/// The locks that serialize changes of a key among all threads of all processes.
 ///
-/// Where memory is not shared, the stripe's byte of that file is locked. The kernel frees it when a process dies. Where the control file cannot be made because the volume is full, the root directory itself is locked instead, for
-/// all keys together. The process that makes the control file holds that lock too, so the two ways exclude each other.
+/// A change acquires the process's own flag first, and then the stripe's word in the control file's shared memory. If
+/// memory is not shared, the stripe's byte of that file is locked, which the kernel releases when a process exits. If
+/// the volume is too full for a control file, the root directory is locked for all keys together. The process that
+/// creates the control file holds that lock too, so the two mechanisms exclude each other.
 final class StripeLocks: Sendable {
   private let table = StripeTable()
   private let root: CacheRoot
@@ -15,7 +16,6 @@ final class StripeLocks: Sendable {
   private let timeout: Duration
   private let packs: String
 
-  /// - Parameter packs: the name of the directory of packs.
   init(_ root: CacheRoot, _ controlFiles: ControlFileOpener, packs: String, _ configuration: BlobStore.Configuration) {
     self.root = root
     self.packs = packs
@@ -24,9 +24,7 @@ final class StripeLocks: Sendable {
     timeout = configuration.access.lockTimeout
   }
 
-  /// Holds a key, once no other change of it is under way anywhere.
-  ///
-  /// - Throws: `busy` if others were changing the key until the deadline.
+  /// Acquires the stripe of a key, or throws `busy` if concurrent changes hold it until the lock timeout.
   func hold(_ digest: UInt64) throws -> KeyHold {
     LockOrder.willWait(for: .stripe)
     var backoff = Backoff(timeout: timeout)
@@ -36,7 +34,6 @@ final class StripeLocks: Sendable {
     throw try busyError(digest)
   }
 
-  /// Why a stripe could not be had.
   private func busyError(_ digest: UInt64) throws -> BlobStoreError {
     let control = try root.opened().flatMap { try controlFiles.found(in: $0) }
     guard let control, sharing == .shared else { return Self.busyError(for: timeout, nil) }
@@ -70,26 +67,24 @@ final class StripeLocks: Sendable {
         + (process.map { "; process \($0) does so now" } ?? ""), runningProcess: process)
   }
 
-  /// Runs a change if the stripe is free at once.
+  /// Acquires the stripe of a key, or returns `nil` if another change of the key is in progress.
   ///
-  /// - Parameter makesControlFile: whether the change makes a missing control file, and fails where it cannot be made.
-  /// - Returns: nil if another change of the key is under way.
+  /// - Parameter makesControlFile: A Boolean value that indicates whether a missing control file is created, and
+  ///   whether a failure to do so is thrown.
   func holdIfAvailable(_ digest: UInt64, makesControlFile: Bool = false) throws -> KeyHold? {
     guard let stripe = table.stripe(of: digest) else { return nil }
     while true {
-      // Without a directory there is nothing to change, and nothing to lock.
       guard let open = try root.opened() else { return KeyHold(digest, stripe, nil, .none) }
       let control: ControlFile?
       do {
         control = try controlFiles.controlFile(of: open, makesIt: makesControlFile)
       } catch let error as FileError where makesControlFile && error.errno == .noSuchFileOrDirectory {
-        // Nothing can be made in a directory that was removed.
+        // The directory was removed, so no file can be created in it.
         guard try self.root.forgetIfReplacedNow() else { throw error }
         continue
       } catch {
         guard !makesControlFile else { throw error }
-        // The caller only looks, in a directory that it may not write to: a stripe that cannot be locked is not
-        // available.
+        // A caller without write access to the directory cannot lock the stripe, so the stripe is unavailable.
         return nil
       }
       guard let control else {
@@ -105,23 +100,20 @@ final class StripeLocks: Sendable {
         let hold = KeyHold(digest, stripe, control, control.isMapped ? .stripeWord : .stripeByte)
         return try judge(hold, control, open, isChange: makesControlFile)
       case nil:
-        // The file was deleted meanwhile: this change, or another one, makes a new file.
+        // The file was deleted concurrently. This change or another one creates a new file.
         open.forget(control)
       }
     }
   }
 
-  /// Refuses a change where the key may have a packed record that this process cannot find, because it shares no memory with
-  /// others. The change would leave a file beside that record.
+  /// Rejects a change if the key may have a packed record that this process cannot find for lack of shared memory.
   ///
-  /// The caller has what it holds: from here on no process that packs changes the key.
+  /// It would otherwise create a file next to the record. The caller already holds the locks, so no process that
+  /// writes packs changes the key from here on. Steps that are always correct for a file set `isChange` to `false`.
   ///
-  /// System calls: none where the memory is shared. Else `openat(2)`, and `fstat(2)` where there are packs.
+  /// System calls: none if memory is shared. Otherwise `openat(2)`, and `fstat(2)` if packs exist.
   ///
-  /// - Parameters:
-  ///   - control: nil where there is no room for one.
-  ///   - isChange: false for a step that is right for a file, also where the key has a packed record.
-  /// - Returns: nil if it may be able to share memory soon.
+  /// - Returns: The hold, or `nil` if memory may be shared soon because a damaged control file is being replaced.
   private func judge(
     _ hold: consuming KeyHold, _ control: ControlFile?, _ open: OpenRoot, isChange: Bool
   ) throws -> KeyHold? {
@@ -137,7 +129,7 @@ final class StripeLocks: Sendable {
         + "system", path: root.path)
   }
 
-  /// - Returns: nil if the control file was deleted, replaced or overwritten.
+  /// Returns `nil` if the control file was deleted, replaced or overwritten.
   private func tryTake(_ digest: UInt64, in control: ControlFile, of open: OpenRoot) throws -> Bool? {
     guard control.isMapped else {
       return try control.file.tryLock(ControlLayout.stripeByte(of: digest), in: open.directory)
@@ -149,9 +141,7 @@ final class StripeLocks: Sendable {
     }
   }
 
-  /// The root, locked for want of a control file.
-  ///
-  /// - Returns: nil if another has it, or a control file was made meanwhile: then its locks are the ones that count.
+  /// Locks the root, or returns `nil` if it is locked or a control file now exists, whose locks take precedence.
   private func lockedRoot(_ open: OpenRoot) throws -> Directory? {
     let directory = try open.directory.reopened()
     guard try sharing == .exclusive || directory.tryLock() else { return nil }
@@ -163,13 +153,11 @@ final class StripeLocks: Sendable {
 // MARK: - All stripes
 
 extension StripeLocks {
-  /// The counters at a moment, once each change that was under way then has ended. A store is counted before it is published,
-  /// and a listing in between would not meet its record.
+  /// Returns the counters at one moment, after every change that was in progress at that moment has ended.
   ///
-  /// Changes that began later count as made during the enumeration. A change from before the moment that goes on for
-  /// `timeout` is not waited for: the reading is not settled then, and no counter may be lowered by it.
-  ///
-  /// - Parameter isStopped: asked before each wait; if true, nothing is waited for any more.
+  /// A store is counted before it is published, and an enumeration in between would not find its record. Later
+  /// changes count as made during the enumeration. If an earlier change continues for `timeout`, or `isStopped`
+  /// returns `true`, the reading is not settled, and no counter may be lowered by it.
   func settledCounters(
     of control: ControlFile, within timeout: Duration, unless isStopped: () -> Bool
   ) throws -> CounterReading? {
@@ -187,20 +175,18 @@ extension StripeLocks {
 
   private func isHeld(_ stripe: Int, in control: ControlFile) throws -> Bool {
     if table.isTaken(stripe) { return true }
-    // A word of this process's without its flag was taken after the flag was looked at, by a later change.
+    // If the word contains this process's token, a later change acquired it after the flag was read.
     guard sharing == .shared, let holder = try control.holder(of: stripe) else { return false }
     return holder != control.session.knownToken
   }
 
-  /// Forgets the changes of headers that processes died making, if no change of any kind is under way.
+  /// Clears the header changes of processes that died, unless a change is in progress.
   private func forgetHeaderChanges(in control: ControlFile) throws {
     guard sharing == .shared, control.hasHeaderChanges(.shared) else { return }
     _ = try whileNothingChanges(in: control) { control.forgetHeaderChanges() }
   }
 
-  /// Runs a closure while no record changes, if no change is under way.
-  ///
-  /// - Returns: nil if one is.
+  /// Runs a closure while no record changes, or returns `nil` if a change is in progress.
   func whileNothingChanges<Result>(in control: ControlFile, _ body: () throws -> Result) throws -> Result? {
     try table.withAll { sharing == .exclusive ? try body() : try control.withAllWords(body) }
   }

@@ -1,21 +1,20 @@
 internal import Posix
 internal import SystemPackage
 
-/// Records whose stripe another change had when a walk met them.
+/// Records whose stripe was busy when a walk returned them.
 ///
-/// The walk goes on with the rest, and comes back to these at its end. So a process that is stopped while it has a stripe
-/// holds up one walk for one short time, and not for each record.
+/// The walk continues, and retries these records at its end. Therefore, a suspended process that holds a stripe delays
+/// a walk for one short time, and not for each record.
 struct BusyRecords<Record> {
-  /// The first that were met; of the others, the number.
+  /// The first busy records; only the number of others is stored.
   private(set) var kept: [Record] = []
   private var others: Int64 = 0
-  /// One for all of them.
   private var backoff: Backoff
 
-  /// How many are kept: memory is bounded where another process has every stripe.
+  /// The maximum number of stored records, which bounds memory if another process holds every stripe.
   private static var capacity: Int { 4096 }
 
-  /// - Parameter budget: how long to wait for all of them together.
+  /// - Parameter budget: The total time to wait for all records.
   init(waiting budget: Duration) { backoff = Backoff(timeout: budget) }
 
   var count: Int64 { others + Int64(kept.count) }
@@ -28,11 +27,7 @@ struct BusyRecords<Record> {
     kept.append(record)
   }
 
-  /// Tries each that is kept, and those that are still busy again, until the budget is spent.
-  ///
-  /// - Parameters:
-  ///   - isStopped: asked before each record and each wait.
-  ///   - isStillBusy: tries one.
+  /// Retries the stored records until none is busy, `isStopped` returns `true`, or the time is spent.
   mutating func comeBack(unless isStopped: () -> Bool, _ isStillBusy: (Record) -> Bool) {
     guard !kept.isEmpty else { return }
     repeat {
@@ -41,18 +36,15 @@ struct BusyRecords<Record> {
   }
 }
 
-/// The outcome of the removal of a record.
 enum RecordRemoval {
-  /// As it was.
   case removed(RecordEntry)
-  /// It is gone already, or not what was to go.
+  /// The record no longer exists or is no longer due.
   case stays
-  /// Another change has its stripe.
+  /// Another change has the record's stripe.
   case busy
 }
 
 extension BlobStoreError {
-  /// Records were left because other changes had their stripes.
   init(busy count: Int64, for time: Duration, at path: FilePath) {
     self.init(
       .busy, "records left, because other changes had them, or keys that share their locks, for \(time): \(count)",

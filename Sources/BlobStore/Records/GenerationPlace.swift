@@ -1,8 +1,8 @@
-/// The file in which generations lie: kept beside blobs, so that a hit in memory looks for it no more.
+/// The control file with the generations, which cached blobs retain so that a memory hit needs no search for it.
 @safe package final class GenerationPlace: Sendable {
-  /// nil where there was none when it was asked for.
+  /// `nil` if the directory had no control file.
   let control: ControlFile?
-  /// As `control`, for hits: to count a reference to it takes as long as all that it is asked.
+  /// `control`, for hits: counting a reference would take as long as the rest of a hit.
   private let uncounted: Unmanaged<ControlFile>?
   private let root: CacheRoot
   private let core: StoreCore
@@ -14,19 +14,15 @@
     root = core.root
   }
 
-  /// Whether generations were found.
   package var isKnown: Bool { control?.isMapped ?? false }
 
-  /// Whether a cache in front of the store may answer for a digest, if that is certain at once; counts the load if so.
+  /// Returns a Boolean value that indicates whether a memory cache may return a blob, and counts the hit if so. It
+  /// takes no lock and no system call; if the result is `false`, `BlobStore.answers` may still allow the hit.
   ///
-  /// - Parameters:
-  ///   - hit: what is counted.
-  ///   - generation: the one from before the blob was read.
-  /// - Returns: false if the answer is no, or if `BlobStore.answers` has to be asked.
-  /// - Complexity: no lock and no system call.
+  /// - Parameter generation: The generation that was current before the blob was read.
   package func answersAtOnce(_ hit: MemoryHit, ofDigest digest: UInt64, in generation: UInt64) -> Bool {
     guard root.wasCheckedLately, let uncounted = unsafe uncounted else { return false }
-    // Safe because `control` keeps the object.
+    // Safe because `control` retains the object.
     return unsafe uncounted._withUnsafeGuaranteedRef { control in
       control.isInForce && control.generation(of: digest) == generation
         && core.countHitInMemory(hit, of: digest, in: control)

@@ -2,19 +2,16 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// A header or an extension that was rewritten, in a file that may need a sync once the key is free.
+/// A rewritten header or extension in a file that may need a sync after the key is released.
 enum RewrittenRecord: ~Copyable {
-  /// Nothing is left to do.
   case settled(BlobStore.Outcome)
-  /// The record has another name, so its header was left as it is.
+  /// The record has another hard link, so its header was not changed.
   case leftLinked
   case inPlace(OpenFile, entry: RecordDirectory?)
-  /// The record had another name, so it was copied; the copy is synced, its directory is not.
+  /// The record has another hard link, so it was copied. The copy is synced, but its directory is not.
   case copied(entry: RecordDirectory?)
 
-  /// Brings the change to the medium.
-  ///
-  /// - Parameter syncsEntry: whether `full` includes the directory entry, which may be as new as the record.
+  /// Syncs the change. If `syncsEntry`, the level `full` includes the directory entry, which may be new.
   consuming func synchronize(
     _ level: BlobStore.Durability.Level, syncsEntry: Bool
   ) throws -> BlobStore.Outcome {
@@ -30,9 +27,8 @@ enum RewrittenRecord: ~Copyable {
   }
 }
 
-/// The directory of a record, open to be synced.
 struct RecordDirectory: ~Copyable {
-  /// nil if the root was removed meanwhile, with all in it; then the subdirectory is nil too.
+  /// `nil` if the root no longer exists; the subdirectory is `nil` too then.
   private let open: OpenRoot?
   private let subdirectory: Directory?
 
@@ -42,18 +38,16 @@ struct RecordDirectory: ~Copyable {
     open = opened
   }
 
-  /// Puts the record's directory entry, and that of its directory, on the medium.
   borrowing func synchronize() throws {
     try subdirectory?.synchronize()
     try open?.directory.synchronize()
   }
 }
 
-// A header is rewritten by the same rules for a touch, a lock, a load and a collection.
+// Headers are rewritten by the same rules for a touch, a lock, a load and a collection.
 extension KeyTransaction {
-  /// Reads the header of a live record, lets a closure change it, and writes it where it lies.
-  ///
-  /// - Parameter copiesLinked: whether a record with another name is copied for it; else it is left unchanged.
+  /// Changes the header of a live record in place. If `copiesLinked`, a record with another hard link is copied for
+  /// the change; otherwise, it is not changed.
   mutating func rewriteHeader(
     at now: UnixTime, _ level: BlobStore.Durability.Level, copiesLinked: Bool = true,
     _ change: (inout RecordHeader) throws -> HeaderChange
@@ -73,13 +67,12 @@ extension KeyTransaction {
     var header = before
     if case .unchanged(let outcome) = try change(&header) { return .settled(outcome) }
     guard copiesLinked || status.linkCount <= 1 else { return .leftLinked }
-    // Opened first: once the header is changed, nothing but a sync may fail.
+    // Opened first, because only the sync may fail after the header is changed.
     let entry = level == .full ? try RecordDirectory(of: path, core.root) : nil
     let wasCopied = try records.rewriteHeader(of: path, in: file, status, from: before, to: header, level, &hold)
     return wasCopied ? .copied(entry: entry) : .inPlace(file, entry: entry)
   }
 
-  /// Replaces the extension of a live record.
   mutating func rewriteExtension(_ change: (inout RecordExtension) -> Void) throws -> BlobStore.Outcome {
     let now = core.configuration.now()
     if let outcome = try records.changePackedExtension(of: path, in: open, now, &hold, change) { return outcome }
@@ -98,7 +91,7 @@ extension KeyTransaction {
     guard new != kept ?? RecordExtension() else { return .done }
     let level = level(concernsLock: header.isLocked)
     let entry = level == .full ? try RecordDirectory(of: path, core.root) : nil
-    // What memory keeps of the record is out of date then.
+    // Memory tiers must discard their copy of the record.
     hold.beginPayloadChange(level)
     let wasCopied = try records.rewriteExtension(of: path, in: file, status, from: header, kept, to: new, level, &hold)
     if wasCopied { try entry?.synchronize() } else { try file.synchronize(by: level) }
@@ -107,14 +100,12 @@ extension KeyTransaction {
 }
 
 extension StoreCore {
-  /// Sets an update time from a clock that was ahead to now, if the stripe is free. A record with another name stays as
-  /// it is: a collection does not copy payloads.
-  ///
-  /// - Returns: the header as it is then; nil if it was not written.
+  /// Sets an update time of a clock that was ahead to the current time. Returns `nil` if the header was not written,
+  /// for example because the record has another hard link, since a collection does not copy payloads.
   func stampAnew(_ path: RecordPath) throws -> RecordHeader? {
     guard var transaction = try transactionIfAvailable(of: path) else { return nil }
     var stamped: RecordHeader?
-    // The change of generation makes memory read the new time.
+    // The change of generation makes memory tiers read the new time.
     transaction.hold.beginPayloadChange(.none)
     let rewritten = try transaction.rewriteHeader(at: configuration.now(), .none, copiesLinked: false) { header in
       guard header.isStampedAhead(of: configuration.now()) else { return .unchanged(.done) }

@@ -1,21 +1,19 @@
 internal import BlobRecord
 internal import Posix
 
-/// A change of one key's record, from the moment in which the key is held until it is free again.
+/// A change of one key's record, from the moment the key is held until it is released.
 ///
-/// Both engines change records by these steps alone, in this order. A store checks its condition, looks up the record that it
-/// replaces, takes over that record's locks, and decides how durable it must be. It is counted before its record can be seen, and
-/// the count is taken back if the record does not get its place. The key's generation is odd from then on until this value ends,
-/// which frees the key. In the end, a wipe that has begun meanwhile takes the record away again.
+/// Both engines change records only by these steps, in this order. A store checks its condition, looks up the record
+/// that it replaces, inherits its locks, and determines the durability. It is counted before its record becomes
+/// visible, and the count is reverted if the record is not published. If a wipe has started in the meantime, the
+/// record is removed again. The key's generation is odd from the first change until this value is destroyed, which
+/// releases the key.
 struct KeyTransaction: ~Copyable {
   let records: Records
   let open: OpenRoot
   let path: RecordPath
   var hold: KeyHold
 
-  /// - Parameters:
-  ///   - path: of the record in this directory.
-  ///   - hold: of the path's key.
   init(_ path: RecordPath, in open: OpenRoot, _ records: Records, _ hold: consuming KeyHold) {
     self.records = records
     self.open = open
@@ -25,7 +23,6 @@ struct KeyTransaction: ~Copyable {
 
   var core: StoreCore { records.core }
 
-  /// How durable a change must be.
   func level(concernsLock: Bool) -> BlobStore.Durability.Level {
     core.configuration.durability.level(concernsLock: concernsLock)
   }
@@ -34,39 +31,37 @@ struct KeyTransaction: ~Copyable {
 // MARK: - Placing a record
 
 extension KeyTransaction {
-  /// The outcome of one try to give a record its place.
   enum Placement {
     case done(Placed)
-    /// The directory holds too much. The key must be free while the store waits.
+    /// The directory is full. The key must be released while the store waits.
     case mustWait(BlobStore.UsageEstimate)
-    /// The record must be on the medium before it is published, which is not done while the key is held.
+    /// The record must be synced before it is published. The key must be released for that.
     case mustSync(BlobStore.Durability.Level)
   }
 
-  /// A record that has its place.
   struct Placed {
     let level: BlobStore.Durability.Level
-    /// What the directory holds, if that is more than may stay now, or is not known.
+    /// The directory's usage, if it exceeds the limit for stores or is unknown.
     let exceeding: BlobStore.UsageEstimate?
-    /// The key's generation once the key is free; nil where there are none.
+    /// The key's generation after the key is released, or `nil` without generations.
     let generation: UInt64?
   }
 
-  /// Gives a record its place, unless there is no room for it below the limit, or it must be synced first.
+  /// Publishes a record, unless the directory is full or the record must be synced first.
   ///
-  /// - Throws: `ConditionFailed`, with nothing stored; `Published` if the record has its place all the same.
+  /// - Throws: `ConditionFailed`, with nothing stored; `Published` if the record was published despite the error.
   mutating func place<Draft: RecordDraft & ~Copyable>(
     _ draft: inout Draft, _ pending: inout PendingStore
   ) throws -> Placement {
     if let condition = pending.condition, !condition.holds(in: hold.history) { throw ConditionFailed() }
-    // A try that fails, and is made again, changes the generation too.
+    // A failed attempt that is repeated changes the generation too.
     defer { pending.condition?.noteOwnChange(hold.generation) }
     if pending.hasLocksAsAsked, pending.condition?.isJudged != true, try draft.mayTryWithoutLookup(pending, self) {
       let level = max(level(concernsLock: pending.header.isLocked), draft.syncedLevel)
       if case .done(let usage) = try commit(&draft, pending, over: nil, nil, isSureOfName: false, level) {
         return try stay(&draft, pending, level, usage)
       }
-      // Else a file has the name, or there is no room. A record that replaces another may take that one's room.
+      // The name is taken, or the directory is full, although the record may take the room of the replaced one.
     }
     let judge = pending.condition?.isJudged == true ? core.judge(at: core.configuration.now()) : RecordJudge()
     let found = try draft.predecessor(self, by: judge)
@@ -77,15 +72,13 @@ extension KeyTransaction {
     switch try commit(&draft, pending, over: found, before, isSureOfName: true, inheritance.level) {
     case .refused(let usage): return .mustWait(usage)
     case .done(let usage): return try stay(&draft, pending, inheritance.level, usage)
-    // Another program, which does not hold the key, has put a file there since. It is looked up again, for a new file.
+    // Another program has created a file without holding the key, so the store repeats the lookup with a new file.
     case .nameIsTaken: throw UnfitForRecycling()
     }
   }
 
-  /// Takes over the locks of the record that is replaced. They are counted anew on each try: between two, others lock and unlock.
-  ///
-  /// - Returns: how durable the store must be, and whether its header has changed.
-  /// - Throws: `ConditionFailed`.
+  /// Inherits the replaced record's locks, again on each attempt because they may have changed. Returns the required
+  /// durability, and whether the header has changed. Throws `ConditionFailed`.
   func inherit(
     from before: Predecessor?, _ pending: inout PendingStore
   ) throws -> (level: BlobStore.Durability.Level, changesHeader: Bool) {
@@ -96,12 +89,10 @@ extension KeyTransaction {
     return (level(concernsLock: pending.header.isLocked || before?.size.isLocked ?? false), changesHeader)
   }
 
-  /// Counts a store before its record has its place, unless there is no room below the limit. `KeyHold.endCount` must follow.
-  ///
-  /// - Parameter before: the size of the record that is replaced; nil for none.
+  /// Counts a store before its record is published, unless the directory is full. `KeyHold.endCount` must follow.
   func count(_ pending: borrowing PendingStore, over before: RecordSize?) -> KeyHold.CountedAhead {
     if let stopWaiting = pending.stopWaiting {
-      // A store that waits looks before it counts. A collection would make room for its short count too.
+      // A waiting store checks before it counts, because a collection would make room even for a short-lived count.
       if let usage = hold.usageBeyondBounds(from: before, to: pending.size, pending.limit) { return .refused(usage) }
       stopWaiting()
     }
@@ -111,7 +102,7 @@ extension KeyTransaction {
   private enum Commit {
     case done(exceeding: BlobStore.UsageEstimate?)
     case nameIsTaken
-    /// There would be more than there may ever be.
+    /// The store would exceed the limit.
     case refused(BlobStore.UsageEstimate)
   }
 
@@ -135,10 +126,9 @@ extension KeyTransaction {
     return isInPlace ? .done(exceeding: exceeding) : .nameIsTaken
   }
 
-  /// Checks that a record which has just taken its place may stay there. A wipe holds no key of which it finds no record, so it
-  /// may have begun, and passed the place, since the condition was checked. If so, the record is removed for it.
-  ///
-  /// - Throws: `ConditionFailed`.
+  /// Checks that a record that was just published may stay. A wipe holds no key without a record, so it may have
+  /// started and passed this key since the condition was checked. In that case, this method removes the record and
+  /// throws `ConditionFailed`.
   private mutating func stay<Draft: RecordDraft & ~Copyable>(
     _ draft: inout Draft, _ pending: borrowing PendingStore, _ level: BlobStore.Durability.Level,
     _ usage: BlobStore.UsageEstimate?
@@ -158,14 +148,10 @@ extension KeyTransaction {
 // MARK: - Removing
 
 extension KeyTransaction {
-  /// Removes the record that a lookup under this hold has found, in whichever engine it is, and a file beneath a packed one.
+  /// Removes a record, in either engine, that a lookup under this hold has returned, and a file under a packed
+  /// record's name.
   ///
-  /// - Parameters:
-  ///   - recycling: whether its file may be overwritten later.
-  ///   - erasing: whether a packed record is overwritten at once.
-  ///   - directory: in which a file lies.
-  ///   - condition: must hold for the removal.
-  /// - Returns: what the removal is to be on the medium by; nil if the record is not there any more.
+  /// - Returns: The durability of the removal, or `nil` if the record no longer exists.
   /// - Throws: `ConditionFailed`.
   mutating func remove(
     _ found: borrowing FoundRecord, recycling: Bool, erasing: Bool = false, in directory: borrowing Directory,
@@ -179,9 +165,7 @@ extension KeyTransaction {
     return isRemoved ? level : nil
   }
 
-  /// Removes a record as `remove` does, as durably as that.
-  ///
-  /// - Returns: false if the record is not there any more.
+  /// Removes a record like `remove`, with the given durability. Returns `false` if the record no longer exists.
   mutating func remove(
     _ found: borrowing FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool, erasing: Bool = false,
     in directory: borrowing Directory
@@ -193,18 +177,15 @@ extension KeyTransaction {
 // MARK: - Streams
 
 extension KeyTransaction {
-  /// The outcome of a try to complete a stream.
   enum Completion {
     case done(exceeding: BlobStore.UsageEstimate?)
-    /// The record has lost its place.
+    /// The record has been superseded or removed.
     case overtaken
-    /// There would be more than there may ever be.
+    /// The payload would exceed the limit.
     case mustWait(BlobStore.UsageEstimate)
   }
 
-  /// Completes a record that has its place since before it was whole: counts its payload, then writes its last header.
-  ///
-  /// - Parameter stream: the header that it was published with.
+  /// Completes a record that was published before its payload: counts the payload, then writes the final header.
   mutating func complete(
     _ draft: borrowing FileDraft, from stream: RecordHeader, _ pending: borrowing PendingStore
   ) throws -> Completion {

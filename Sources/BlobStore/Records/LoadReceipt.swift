@@ -1,29 +1,27 @@
 package import BlobRecord
 
-/// What a load leaves for a memory tier in front of the store.
+/// The facts that a load provides to a memory tier in front of the store.
 package struct LoadReceipt: Sendable {
-  /// The record's update time on disk, where the load has moved it, or seen that another did; nil where it is the header's.
+  /// The record's update time on disk after this or another load has moved it; `nil` if it equals the header's.
   package internal(set) var update: UnixTime?
-  /// The generation in which the record was read, of a look that never waits.
+  /// The generation in which a lookup that never waits read the record.
   package internal(set) var generation: UInt64?
-  /// The time to which the update time is still to be moved: a look that never waits leaves that to the caller.
+  /// The time to which the caller must still move the update time after a lookup that never waits.
   package internal(set) var owedTouch: UnixTime?
 
   package init() {}
 }
 
-/// The header and generation that a store has put on disk.
+/// The header and generation that a store has written to disk.
 package struct StoreReceipt: Sendable {
-  /// The header as it was written, kept locks included.
+  /// The header as it was written, including inherited locks.
   package let header: RecordHeader
-  /// The key's generation right after the change, before any other; nil without generations.
+  /// The key's generation immediately after the change, or `nil` without generations.
   package let generation: UInt64?
 }
 
-/// The answer of a look that never waits.
 package enum CachedAnswer<Value: Sendable>: Sendable {
-  /// What the ordinary look answers too; nil if there is no live record.
+  /// The result that an ordinary lookup returns too; `nil` if no live record exists.
   case known(Value?)
-  /// The ordinary look must tell.
   case unknown
 }

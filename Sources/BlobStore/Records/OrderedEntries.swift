@@ -1,21 +1,20 @@
 internal import BlobRecord
 package import Posix
 
-/// The entries of a directory in the order of their names' digests, from one on and round.
+/// The entries of a directory in cyclic order of the digests of their names, from a start digest.
 ///
-/// The order stays while entries are made and removed. The directory is listed once for each `batchCount` entries, so
-/// memory is bounded. Entries of one digest are in one batch, and a walk that goes on from there meets all of them.
+/// Adding and removing entries does not change the order. To bound memory, the directory is listed once per
+/// `batchCount` entries. A batch has all entries of its digests, so a walk can continue after it.
 package struct OrderedEntries {
   private typealias Entry = (digest: UInt64, entry: DirectoryEntry)
 
   let start: UInt64
   private let batchCount: Int
-  /// The first digest of the next batch; nil when all have been met.
+  /// The first digest of the next batch, or `nil` at the end.
   private var position: UInt64?
   private var hasWrapped = false
-  /// In falling order.
+  /// In descending order.
   private var batch: [Entry] = []
-  /// The digest of the entry that was met last.
   private(set) var digest: UInt64
 
   package init(from start: UInt64, batchCount: Int = 65_536) {
@@ -25,7 +24,6 @@ package struct OrderedEntries {
     digest = start
   }
 
-  /// Whether the entry that comes next has the digest of the one that was met last.
   var hasMoreOfDigest: Bool { batch.last?.digest == digest }
 
   package mutating func next(of directory: borrowing Directory) throws -> DirectoryEntry? {
@@ -55,7 +53,7 @@ package struct OrderedEntries {
     func cut() {
       batch.sort { $0.digest > $1.digest }
       var surplus = max(0, batch.count - batchCount)
-      // The kept entries begin with all those of the first digest.
+      // The remaining entries start with all entries of their first digest.
       while surplus > 0, batch[surplus - 1].digest == batch[surplus].digest { surplus -= 1 }
       batch.removeFirst(surplus)
       cutAt = batch.count + batchCount
@@ -72,17 +70,13 @@ package struct OrderedEntries {
 }
 
 extension OrderedEntries {
-  /// The place of the packs in the order.
   static let digestOfPacks = NameDigest.digest(ofFileName: PackDirectory.name)
 
-  /// The entries from one digest up to, and not including, another.
-  ///
-  /// If the two are equal it has all entries.
+  /// The entries from one digest up to, but not including, another, or all entries if the two are equal.
   struct Part {
     let start: UInt64
     let end: UInt64
 
-    /// Whether a record is among them, or in one of them.
     func contains(_ path: RecordPath, isPacked: Bool) -> Bool {
       let file = path.subdirectory.isEmpty ? path.fileName : path.subdirectory
       let digest = isPacked ? digestOfPacks : NameDigest.digest(ofFileName: file)

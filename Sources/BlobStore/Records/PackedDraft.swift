@@ -1,12 +1,11 @@
 internal import BlobRecord
 internal import Posix
 
-/// A small record that will be written into a pack, once it is judged and counted: a store that is refused takes no room.
+/// A small record. It is written into a pack only once it is accepted and counted, so a refused store takes no room.
 struct PackedDraft: ~Copyable {
   private(set) var records: PackRecords
-  /// Valid for as long as the store.
+  /// Valid for the duration of the store.
   private let body: PackedBody
-  /// Where the record lies since it was committed.
   private var address: PackAddress?
 
   init(_ body: PackedBody, in records: consuming PackRecords) {
@@ -16,10 +15,10 @@ struct PackedDraft: ~Copyable {
 }
 
 extension PackedDraft: RecordDraft {
-  /// After a wait, the directory may pack nothing any more, or have other packs.
+  /// After a wait, the directory may no longer pack records, or may have other packs.
   static var canWait: Bool { false }
 
-  /// Its pack is synced with the commit.
+  /// The pack is synced with the commit.
   var syncedLevel: BlobStore.Durability.Level { .none }
 
   mutating func prepare(_: BlobStore.Durability.Level) {}
@@ -64,9 +63,7 @@ extension PackedDraft: RecordDraft {
 }
 
 extension PackRecords {
-  /// The record that a packed one replaces: in a pack, or a file.
-  ///
-  /// - Throws: as `Records.recordToReplace`.
+  /// Returns the record that a packed one replaces, in a pack or a file. Throws like `Records.recordToReplace`.
   func recordToReplace(_ transaction: borrowing KeyTransaction, by judge: RecordJudge) throws -> FoundRecord? {
     let (path, open) = (transaction.path, transaction.open)
     let found = try find(path, by: judge)
@@ -79,8 +76,7 @@ extension PackRecords {
 }
 
 extension StoreCore {
-  /// Whether a record with so large a payload may be small enough to be packed, as far as that is known before the directory
-  /// is opened.
+  /// Returns `false` if a payload of this size is not packed, as far as is known before the directory is opened.
   func mayPack(payloadOf byteCount: Int64) -> Bool {
     guard configuration.mayPack else { return false }
     guard let packing = root.lastOpened?.packing ?? configuration.packing else {
@@ -89,9 +85,7 @@ extension StoreCore {
     return packing.bound.map { byteCount <= $0 } ?? false
   }
 
-  /// Whether a store packs the record.
-  ///
-  /// - Parameter open: a directory for a store, `Publisher.madeRoot`.
+  /// - Parameter open: A directory for stores, from `Publisher.madeRoot`.
   func packs(_ header: RecordHeader, _ path: RecordPath, in open: OpenRoot) -> Bool {
     guard let bound = open.packing?.bound, !header.flags.contains(.streamIncomplete),
       let payload = Int(exactly: header.payloadSize),
@@ -101,9 +95,7 @@ extension StoreCore {
     return byteCount <= bound
   }
 
-  /// The packs of a directory, made where they are missing.
-  ///
-  /// - Returns: nil where processes share no memory: nothing is packed there.
+  /// Returns a directory's packs, creating missing ones, or `nil` if processes cannot share memory.
   func madePacks(of open: OpenRoot) throws -> PackRecords? {
     guard let control = try controlFiles.controlFile(of: open, makesIt: true),
       let packs = try packHolder.packs(of: open, control, makesThem: true)

@@ -4,14 +4,14 @@ internal import Logging
 internal import Posix
 internal import SystemPackage
 
-/// The hidden directory that damaged files are moved to, for people to look at.
+/// The hidden directory to which damaged files are moved for inspection.
 struct Quarantine: ~Copyable {
   static let directoryName = ".quarantine"
 
   let directory: Directory
-  /// Whose files are ours, and count.
+  /// The owners whose files belong to this cache, and count.
   let owners: FileOwners
-  /// Bytes it may hold; the oldest files give way.
+  /// The maximum total size in bytes, above which the oldest files are removed.
   let byteLimit: Int64
 
   struct File {
@@ -20,7 +20,6 @@ struct Quarantine: ~Copyable {
     let modifiedSeconds: Int64
   }
 
-  /// The regular files in it that are ours.
   func files() throws -> [File] {
     var files: [File] = []
     var entries = try directory.entries()
@@ -34,16 +33,14 @@ struct Quarantine: ~Copyable {
     return files
   }
 
-  /// How many files it may hold: people look at them.
+  /// The maximum number of files, so that a person can inspect them.
   static let fileLimit = 4096
 
-  /// The removed files, and the first error. The other files are removed in spite of it.
+  /// The removed files and the first error, which does not prevent the removal of the other files.
   typealias Removal = (files: Int64, bytes: Int64, failure: FileError?)
 
-  /// Removes the oldest files until the rest is within the limits.
-  ///
-  /// - Returns: the files that were removed, or in a dry run would be, and the bytes of the rest. Files that cannot be
-  ///   removed do not count, so that no record is evicted for them.
+  /// Removes the oldest files until the quarantine is within its limits. The remaining bytes that it returns do not
+  /// include files that cannot be removed, so that no record is evicted because of them.
   func trim(dryRun: Bool = false) throws -> (files: Int64, bytes: Int64, failure: FileError?, bytesLeft: Int64) {
     var files = try files()
     var byteCount = files.reduce(Int64(0)) { $0.saturatingAdding($1.byteCount) }
@@ -81,7 +78,7 @@ struct Quarantine: ~Copyable {
 }
 
 extension StoreCore {
-  /// The quarantine; nil before it is made, and where its name leads to something else than a directory of the cache's.
+  /// Returns the quarantine, or `nil` if it does not exist or is not a directory of this cache.
   func quarantine() throws -> Quarantine? {
     do {
       guard let open = try root.opened(), let directory = try open.directory.openSubdirectory(Quarantine.directoryName)
@@ -93,14 +90,14 @@ extension StoreCore {
     }
   }
 
-  /// One hundredth of the size limit; without one, 64 MiB.
+  /// One hundredth of the size limit, or 64 MiB without a size limit.
   var quarantineByteLimit: Int64 { configuration.limits.size.map { $0 / 100 } ?? 64 << 20 }
 
-  /// Does with a damaged file what the policy of loads says, unless its stripe is taken. A failure is logged: the load
-  /// reports the damage itself.
+  /// Applies the damage policy of loads to a damaged file, unless its stripe is busy. Failures are only logged,
+  /// because the load reports the damage itself.
   ///
-  /// Some kinds of damage are only reported. After `keyMismatch`, the blob may be good under another name. A sound
-  /// header of another size or with unknown flags may come from a later version of this library.
+  /// Some kinds of damage are only reported. After `keyMismatch`, the blob may be intact under another name. A sound
+  /// header with another size or with unknown flags may have been written by a later version of this library.
   func follow(_ policy: BlobStore.DamagePolicy, for error: RecordError, at path: RecordPath) throws {
     switch error {
     case .keyMismatch, .wrongHeaderSize, .unsupportedFlags, .recordIsStreamAndBusy: return
@@ -118,7 +115,7 @@ extension StoreCore {
     }
   }
 
-  /// Removes a record, or moves it to the quarantine. Under its stripe.
+  /// Removes a record or moves it to the quarantine. The caller holds its stripe.
   func discard(_ path: RecordPath, _ policy: BlobStore.DamagePolicy, _ hold: inout KeyHold) throws {
     guard policy != .report, let open = try root.opened() else { return }
     let place = open.placed(path)
@@ -162,7 +159,7 @@ extension StoreCore {
     do {
       if let failure = try quarantine.trim().failure { throw failure }
     } catch {
-      // The next collection trims it too.
+      // The next collection trims the quarantine too.
       LockOrder.outside {
         configuration.logger.warning(
           "the quarantine is too large: \(BlobStoreError(error, operation: "trim", key: nil))")

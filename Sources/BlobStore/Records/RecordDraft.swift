@@ -2,17 +2,16 @@ internal import BlobRecord
 internal import Posix
 internal import Synchronization
 
-/// A store on its way from its caller to the place of its record, whichever engine has that.
+/// A store between its call and the publication of its record, in either engine.
 struct PendingStore: ~Copyable {
   var header: RecordHeader
-  /// Of the header as it was asked for: without the locks of the record that is replaced.
+  /// The requested lock count, without the locks of the replaced record.
   private let askedRefCount: UInt32
   let locks: BlobStore.LockPolicy
-  /// Must hold for anything to be stored.
   var condition: StoreCondition?
-  /// nil where stores start no collections.
+  /// `nil` if stores start no collections.
   let limit: StoreLimit?
-  /// nil unless the store waits for room. Called when it has found room, just before it is counted.
+  /// `nil` unless the store waits for room. The closure is called when room is available, before the store is counted.
   var stopWaiting: (() -> Void)?
 
   init(_ header: RecordHeader, locks: BlobStore.LockPolicy, if condition: StoreCondition?, within limit: StoreLimit?) {
@@ -23,13 +22,10 @@ struct PendingStore: ~Copyable {
     askedRefCount = header.refCount
   }
 
-  /// Whether no lock of a record that is replaced has come to it.
   var hasLocksAsAsked: Bool { header.refCount == askedRefCount }
 
-  /// Forgets the locks of a record that an earlier try would have replaced.
   mutating func forgetKeptLocks() { header.refCount = askedRefCount }
 
-  /// Whether the payload comes later.
   var isStream: Bool { header.flags.contains(.streamIncomplete) }
 
   var size: RecordSize {
@@ -37,56 +33,45 @@ struct PendingStore: ~Copyable {
   }
 }
 
-/// A record that is about to take its place: a file that is written, or bytes that will be written into a pack.
+/// A record that is ready for publication: a written file, or bytes that will be written into a pack.
 ///
-/// `KeyTransaction` calls these functions, each while it holds the key.
+/// `KeyTransaction` calls these functions while it holds the key.
 protocol RecordDraft: ~Copyable {
-  /// Whether it can wait for room as it is; else it is made anew after the wait.
+  /// A Boolean value that indicates whether the draft can wait for room. Otherwise, it is made again after the wait.
   static var canWait: Bool { get }
 
-  /// How durably it is on the medium by now.
   var syncedLevel: BlobStore.Durability.Level { get }
 
-  /// Brings it to the medium, as far as the level asks for that, before the key is held. After a failure it is given up, never
-  /// synced again.
+  /// Syncs the draft, as far as the level requires it, before the key is held. After a failure the draft is discarded
+  /// and never synced again.
   mutating func prepare(_ level: BlobStore.Durability.Level) throws
 
-  /// Whether it may try to take its place before a lookup of what is there.
+  /// Returns a Boolean value that indicates whether the draft can attempt the commit without a lookup of its name.
   func mayTryWithoutLookup(_ pending: borrowing PendingStore, _ transaction: borrowing KeyTransaction) throws -> Bool
 
-  /// The record that it replaces; nil for none.
-  ///
-  /// - Throws: `foreignFile` if the file there is not the cache's, and so must not be replaced.
+  /// Returns the replaced record, or `nil` if none exists. Throws `foreignFile` for a file that must not be replaced.
   func predecessor(_ transaction: borrowing KeyTransaction, by judge: RecordJudge) throws -> FoundRecord?
 
-  /// Takes another header, with other locks.
   mutating func rewrite(_ header: RecordHeader) throws
 
-  /// Whether it may be published as durably as that.
-  ///
-  /// - Returns: false if it has to be synced first, while the key is free.
+  /// Returns `false` if the draft must be synced for this level before publication, while the key is released.
   mutating func isReady(for level: BlobStore.Durability.Level, _ header: RecordHeader) throws -> Bool
 
-  /// Takes its place. The record is counted already.
+  /// Publishes the draft, which is already counted.
   ///
-  /// - Parameters:
-  ///   - found: the record that it replaces; nil to take the name only if that is free.
-  ///   - before: the facts of that record.
-  ///   - isSureOfName: whether the name was looked up.
-  /// - Returns: false if something has the name, or the file system cannot tell.
-  /// - Throws: `Published` if it has its place all the same.
+  /// - Parameter found: The replaced record, or `nil` to publish the draft only if its name is free.
+  /// - Returns: `false` if the name is taken, or the file system cannot determine that it is free.
+  /// - Throws: `Published` if the draft was published despite the error.
   mutating func commit(
     _ header: RecordHeader, over found: borrowing FoundRecord?, _ before: Predecessor?, isSureOfName: Bool,
     _ level: BlobStore.Durability.Level, _ transaction: inout KeyTransaction
   ) throws -> Bool
 
-  /// Gives its place up, which it has taken under the same hold.
+  /// Removes the record that the draft has published under the same hold.
   mutating func withdraw(
     _ size: RecordSize, _ level: BlobStore.Durability.Level, _ transaction: inout KeyTransaction) throws
 
-  /// Does what is left to do once the key is free.
-  ///
-  /// - Throws: `Published`.
+  /// Performs the remaining steps after the key is released. Throws `Published`.
   mutating func finish(_ level: BlobStore.Durability.Level, at path: RecordPath, of open: OpenRoot) throws
 }
 
@@ -95,8 +80,9 @@ extension FileDraft: RecordDraft {
 
   mutating func prepare(_ level: BlobStore.Durability.Level) throws { try makeDurable(level) }
 
-  /// Looking first wastes a call for new keys, trying first one for replaced keys. So a new file tries, and a recycled one guesses
-  /// from the last store. Nothing may write to a recycled file once it has tried, and a store that keeps locks may have to.
+  /// A lookup wastes a system call for new keys, and an attempt without one wastes a call for replaced keys.
+  /// Therefore, a new file makes the attempt, and a recycled file follows the last store. After the attempt a recycled
+  /// file must not be written, which a store that keeps locks may have to do.
   func mayTryWithoutLookup(_ pending: borrowing PendingStore, _ transaction: borrowing KeyTransaction) throws -> Bool {
     if isRecycled {
       let isLikely = !transaction.core.lastStoreReplaced.load(ordering: .relaxed)
@@ -125,8 +111,8 @@ extension FileDraft: RecordDraft {
     return true
   }
 
-  /// How often a record is written and synced while others lock and unlock the one it replaces. After that the others wait for
-  /// it. Otherwise a store beside endless changes would never end.
+  /// The number of syncs of a record while the locks of the replaced record change concurrently. After that, the
+  /// record is synced while the key is held; otherwise, a store concurrent with endless changes would never end.
   private static var syncsBesideOthers: Int { 3 }
 
   mutating func commit(
@@ -153,7 +139,6 @@ extension FileDraft: RecordDraft {
     }
   }
 
-  /// Puts the name of the record on the medium.
   borrowing func synchronizeName(at path: RecordPath, of open: OpenRoot) throws(FileError) {
     try subdirectory.directory.synchronize()
     if !path.subdirectory.isEmpty { try open.directory.synchronize() }

@@ -1,21 +1,17 @@
 internal import BlobRecord
 internal import Posix
 
-/// One way of reading a record, in whichever engine has it.
+/// A lookup of a record in either engine.
 ///
-/// A value instead of a closure: a closure would copy the path, whose texts are counted, on each load.
+/// It is a value because a closure would copy the path, whose strings are reference-counted, on each load.
 protocol RecordLookup {
   associatedtype Content
-  /// Of the record, by the arrangement of any directory.
+  /// The record's path by the arrangement of any directory.
   var path: RecordPath { get }
 
-  /// Reads the record in the packs.
-  ///
-  /// - Parameter name: the path in this directory.
-  /// - Returns: nil if no entry leads to a record of the name: a file may.
+  /// Reads a packed record. Returns `nil` if no index entry refers to it, although it may have a file.
   func packed(_ name: RecordPath, _ packs: PackRecords, _ mode: ReadMode) throws -> Reading<Content>?
 
-  /// Reads the record's file.
   func file(_ name: RecordPath, _ files: FileRecords, in open: OpenRoot, _ mode: ReadMode) throws -> Reading<Content>
 }
 
@@ -29,7 +25,6 @@ extension RecordLookup where Self: PackedLookup, Result == Reading<Content> {
   }
 }
 
-/// A whole record that is live.
 struct WholeLookup: RecordLookup, PackedLookup {
   let key: BlobKey
   let path: RecordPath
@@ -60,7 +55,6 @@ struct WholeLookup: RecordLookup, PackedLookup {
   }
 }
 
-/// The header of a record that is live.
 struct HeaderLookup: RecordLookup, PackedLookup {
   let path: RecordPath
   let now: UnixTime
@@ -78,7 +72,7 @@ struct HeaderLookup: RecordLookup, PackedLookup {
   }
 }
 
-/// A live record that is kept open for reads of its payload. It always may block.
+/// A lookup of a live record that stays open for payload reads. It may always block.
 struct OpenLookup: RecordLookup {
   let path: RecordPath
   let now: UnixTime
@@ -92,7 +86,7 @@ struct OpenLookup: RecordLookup {
   }
 }
 
-/// As `OpenLookup`, also a record that is being written.
+/// A lookup like `OpenLookup` that also returns a record that is still being written.
 struct FollowedLookup: RecordLookup {
   let path: RecordPath
   let now: UnixTime
@@ -109,7 +103,7 @@ struct FollowedLookup: RecordLookup {
 }
 
 extension PackRecords {
-  /// A packed record as a file of its own without a name, which is as small.
+  /// Copies a packed record into an unnamed memory file.
   fileprivate func openAsFile(_ name: RecordPath, at now: UnixTime) throws -> Reading<FollowedRecord>? {
     do {
       guard let bytes = try asFile(name) else { return nil }

@@ -1,9 +1,8 @@
 internal import BlobRecord
 
-/// A single pass over the records of a directory.
 struct RecordSequence: Sequence, IteratorProtocol {
   var walk: RecordWalk?
-  /// Names may begin like those of the keys with this prefix, and be others'.
+  /// The prefix of the requested keys. Other keys may have file names with the same prefix.
   let keyPrefix: String
 
   func isWanted(_ entry: RecordEntry) -> Bool {
@@ -18,7 +17,7 @@ struct RecordSequence: Sequence, IteratorProtocol {
       }
       return nil
     } catch {
-      // The listing itself failed: that is the last element.
+      // The listing itself failed, so the error is the last element.
       walk = nil
       return RecordEntry(unreadable: "", BlobStoreError(error, operation: "records", key: nil))
     }
@@ -30,23 +29,22 @@ extension StoreCore {
     RecordSequence(walk: try walk(fileNamePrefix: try fileNamePrefix(forKeyPrefix: prefix)), keyPrefix: prefix)
   }
 
-  /// - Throws: `KeyError` where records do not tell their keys.
+  /// - Throws: `KeyError` if records do not contain their keys.
   func fileNamePrefix(forKeyPrefix prefix: String) throws(KeyError) -> String {
     let naming = configuration.layout.naming
     if naming == .sha256, configuration.format == .reference, !prefix.isEmpty { throw .notListable }
     return try naming.fileNamePrefix(forKeyPrefix: prefix)
   }
 
-  /// - Returns: nil if there is no directory.
   func walk(fileNamePrefix: String = "", from start: WalkPosition? = nil) throws -> RecordWalk? {
     guard let open = try root.opened() else { return nil }
     return try records.walk(open, by: layout(of: open), fileNamePrefix: fileNamePrefix, from: start)
   }
 
-  /// Refuses to clear out a directory that may be anything: a control file or one sound record shows that it is a cache.
+  /// Checks that a directory is a cache before it is cleared: it has a control file or at least one sound record.
+  /// Returns `false` if it has neither, nor anything that could be taken for a record.
   ///
-  /// - Returns: false if nothing shows that, and there is nothing either that could be taken for a record.
-  /// - Throws: `notACache`.
+  /// - Throws: `notACache` if there are only candidates that are not sound records.
   @discardableResult
   func requireCache() throws -> Bool {
     if try hasControlFile() { return true }

@@ -2,11 +2,10 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-// Checks of whole records, which a load makes of one that looks damaged and a verification of all.
+// Checks of complete records: by a load, of a record that looks damaged, and by a verification, of all records.
 extension StoreCore {
-  /// Reads a whole record of any age, in pieces. A payload without a checksum is judged only by its size.
-  ///
-  /// - Throws: `payloadTooLarge` for a payload that no load returns: a file that claims to be endless is not read.
+  /// Reads a complete record of any age in pieces. Without a checksum, only the payload's size is checked. Throws
+  /// `payloadTooLarge` if no load would return the payload, because a file may claim to be endless.
   func verifyRecord(_ path: RecordPath) throws -> Reading<Void> {
     if let reading = try verifyPackedRecord(path) { return reading }
     let opened: OpenedFile
@@ -23,7 +22,7 @@ extension StoreCore {
     }
     let judge = RecordJudge()
     var facts = RecordFacts(fileSize: status.size)
-    // Before the payload is read: its checksum comes before the name's digest.
+    // Checked before the payload is read, because the payload's checksum precedes the name's digest.
     let header: RecordHeader
     switch judge.judge(stored, facts) {
     case .sound(let sound), .expired(let sound): header = sound
@@ -42,21 +41,18 @@ extension StoreCore {
     return Reading(verdict)
   }
 
-  /// - Returns: nil if the record does not lie in a pack.
   private func verifyPackedRecord(_ path: RecordPath) throws -> Reading<Void>? {
     guard let open = try root.opened(),
       let found = try records.findPacked(open.placed(path), of: open, by: RecordJudge(), comparesPayload: true)
     else { return nil }
-    // As an entry, it is also compared with the key that it keeps.
+    // As an entry, the record is also compared with the key that it contains.
     let entry = entry(of: found, at: configuration.now())
     if let error = entry.accessError { throw error }
     if let damage = entry.damage { return .damaged(damage) }
     return entry.header.map { .live($0, ()) } ?? .absent
   }
 
-  /// Opens the file at a path, if it is the cache's.
-  ///
-  /// - Throws: `DamagedRecord` if others may write to it.
+  /// Opens the file at a path if it belongs to the cache. Throws `DamagedRecord` if other users can write to it.
   func openRecord(_ path: RecordPath, for access: FileAccess) throws -> OpenedFile {
     guard let open = try root.opened() else { return .absent }
     return try records.open(open.placed(path), in: open, for: access)
@@ -64,9 +60,7 @@ extension StoreCore {
 }
 
 extension OpenFile {
-  /// Reads the payload in pieces, for its CRC-32.
-  ///
-  /// - Parameter facts: told of the checksum, and of the file's size if that is not the header's any more.
+  /// Sets the payload's CRC-32 in the facts, and the size of the body if another program has truncated the file.
   borrowing func readPayloadChecksum(by header: RecordHeader, _ facts: inout RecordFacts) throws(FileError) {
     let payloadByteCount = Int64(clamping: header.payloadSize)
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreCore.pieceByteCount, alignment: 16)
@@ -80,7 +74,6 @@ extension OpenFile {
       checksum.update(unsafe RawSpan(_unsafeBytes: wanted[..<count]))
       byteCount += Int64(count)
       if count < wanted.count {
-        // Another program has truncated the file since.
         facts.bodyByteCount = byteCount
         break
       }

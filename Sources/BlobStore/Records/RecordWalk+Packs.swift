@@ -1,12 +1,10 @@
 internal import BlobRecord
 internal import Posix
 
-// The walk over packed records.
 extension RecordWalk {
-  /// Whether the item that was met last lies in a pack.
   var isInPacks: Bool { part != .files }
 
-  /// Whether the walk is where packed records have their place in the order.
+  /// A Boolean value that indicates whether the walk is at the position of packed records in the order.
   var isAmongPacked: Bool { part == .packs }
 
   static func isLeft(in packs: PackRecords, _ start: WalkPosition?) throws(FileError) -> Bool {
@@ -21,7 +19,6 @@ extension RecordWalk {
     if goesOnInPacks { hasLeftOutBeginning = true } else { mustSweepPacks = true }
   }
 
-  /// - Returns: nil at the end of the packs.
   func nextPacked() throws -> Item? {
     guard let packs else { return nil }
     do {
@@ -32,7 +29,7 @@ extension RecordWalk {
       }
       return nil
     } catch let error as ChunkFailure {
-      // One chunk that cannot be read does not end the walk over the others.
+      // A chunk that cannot be read does not end the walk over the others.
       return .record(RecordEntry(unreadable: packs.file, BlobStoreError(error.cause, operation: "read", key: nil)))
     }
   }

@@ -2,12 +2,12 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-// Records of which nothing is allocated.
+// The skimming of records without allocations.
 extension RecordWalk {
   enum Skimmed {
     case done
     case item(Item)
-    /// It is something else than a sound record with a plain name, or of interest.
+    /// The entry is not a sound record with a plain name, or the closure wants it to be returned.
     case toBeMet
   }
 
@@ -48,38 +48,32 @@ extension RecordWalk {
 }
 
 extension Directory {
-  /// The status of a file that cannot be read; nil if the system refuses that too.
   func statusOfUnreadable(_ name: String) -> Stat? {
-    // Why it cannot be read is reported already.
+    // The reason is already reported.
     (try? status(of: name)) ?? nil
   }
 }
 
 extension OpenRoot {
-  /// Whether a file that cannot be read may be a record all the same.
   func mayBeRecord(_ status: Stat) -> Bool { status.type == .regular && ownership.owns(status) }
 }
 
-/// A sound record as a walk over very many meets it: header, size and what tells it from others.
-///
-/// Nothing of it is allocated.
+/// The header, size and identity of a sound record that a walk skims, without allocations.
 struct RecordGlance {
   let header: RecordHeader
   let fileSize: Int64
   let fileState: FileState
-  /// `NameDigest` of the file name.
   let digest: UInt64
-  /// Live, locked or expired.
   let state: RecordState
-  /// Where it lies in a pack; nil for a file.
+  /// The record's index entry, or `nil` for a file.
   let packed: IndexEntry?
 
   var isPacked: Bool { packed != nil }
 
   var size: RecordSize { RecordSize(bytes: fileSize, isLocked: state == .locked) }
 
-  /// - Parameter head: the file's first 64 bytes, fewer if it has no more.
-  /// - Returns: nil if the record breaks a rule: `RecordEntry` says which.
+  /// Returns `nil` if the record is damaged. `head` contains the first 64 bytes of the file, or the whole shorter
+  /// file.
   init?(_ head: RawSpan, _ status: Stat, digest: UInt64, by judge: RecordJudge) {
     fileSize = status.size
     fileState = FileState(status)
@@ -92,7 +86,6 @@ struct RecordGlance {
     packed = nil
   }
 
-  /// A record that lies in a pack.
   init?(_ found: PackedFinding, digest: UInt64, by judge: RecordJudge) {
     let header = found.recordHeader(nameDigest: digest)
     fileSize = header.fileByteCount

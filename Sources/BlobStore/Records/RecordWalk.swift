@@ -2,28 +2,22 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// A walk over everything in a cache directory, one entry at a time. It reads only the header of a file, and holds two
-/// open directories.
+/// A walk over all entries of a cache directory. It reads only the headers of files, and has two directories open.
 ///
-/// Packed records come first; in an ordered walk, where the directory of packs has its place in the order. In the end come
-/// those that have moved meanwhile (`PackWalk`).
-///
-/// With `skim`, a walk over very many records of which few matter allocates nothing for the others.
-///
-/// Entries made or removed during the walk may or may not be met.
+/// Packed records come first or, in an ordered walk, at the position of the pack directory. Records that were packed
+/// in the meantime come last (`PackWalk`). With `skim`, a walk allocates nothing for records that do not matter.
+/// Entries that are added or removed during the walk may or may not be returned.
 @safe final class RecordWalk {
-  /// An entry that the walk meets.
   enum Item {
     case record(RecordEntry)
-    /// A temporary file, in the current directory.
     case temporary(name: String)
-    /// A file of the cache's that has a packed record of its name beside it, in the current directory. It does not count.
+    /// A file in the current directory that does not count, because a packed record has the same name.
     case covered(RecordPath)
-    /// Something that is not the cache's, by its path below the root.
+    /// An entry that does not belong to the cache, by its path relative to the root.
     case foreign(String)
-    /// A file that is not a record only because it is another user's.
+    /// A file that would be a record if it did not belong to another user.
     case foreignRecord(BlobStore.ForeignRecord)
-    /// All of a subdirectory was met; it is still the current directory.
+    /// The end of a subdirectory, which is still the current directory.
     case endOfSubdirectory(String)
   }
 
@@ -33,57 +27,50 @@ internal import SystemPackage
   private let now: UnixTime
   let fileNamePrefix: String
   let fileNamePrefixBytes: [UInt8]
-  /// Called with each sound record whose name is plain, before anything is allocated for it. True if the record is done
-  /// with; else the walk meets it.
+  /// A closure that receives each sound record with a plain name before anything is allocated for it. It returns
+  /// `true` if the record is finished; otherwise, the walk returns the record.
   var skim: ((RecordGlance) throws -> Bool)?
-  /// Asked before a subdirectory is entered, by its name.
+  /// A closure that is called with a subdirectory's name before the walk enters it.
   var enters: ((String) throws -> Bool)?
-  /// Receives what is read of a file that is skimmed.
   let head = UnsafeMutableRawBufferPointer.allocate(byteCount: RecordHeader.byteCount, alignment: 8)
 
   private let start: WalkPosition?
-  /// How many entries of a subdirectory an ordered walk must have met to be left in its middle.
+  /// The number of entries of a subdirectory after which an ordered walk can stop in the middle of it.
   var smallestPart = Int.max
   var entriesOfSubdirectory = 0
-  /// Whether the beginning of the current subdirectory is left out, because an earlier walk has met it.
+  /// A Boolean value that indicates whether an earlier walk has returned the beginning of the current subdirectory.
   private(set) var leavesOutBeginning = false
-  /// Whether that was so for any subdirectory.
+  /// A Boolean value that indicates whether the walk has skipped the beginning of any subdirectory.
   var hasLeftOutBeginning = false
 
   private var rootStream: DirectoryStream?
-  /// The root's entries in order, where an order is wanted.
   private var orderedEntries: OrderedEntries?
-  /// Entries of the root of which something was met. In an ordered walk those of one digest are one.
+  /// The number of root entries with at least one returned item. In an ordered walk, entries of one digest count once.
   private(set) var entriesBegun = 0
   private var digestBegun: UInt64?
   private var subdirectory: Directory?
   private(set) var subdirectoryName = ""
   var subdirectoryBytes: [UInt8] = []
   private var subdirectoryStream: DirectoryStream?
-  /// The item of an only subdirectory that cannot be listed.
+  /// The item for a single subdirectory that cannot be listed.
   private var pending: Item?
 
-  /// nil without packs.
   let packs: PackWalk?
   var part = Part.files
-  /// Whether packed records may have moved since they were walked over.
+  /// A Boolean value that indicates whether records may have been packed since the walk over the packs.
   var mustSweepPacks = false
-  /// The packed record in hand.
   var packed: PackWalk.Met?
-  /// Whether an earlier walk was left in the middle of the packs.
+  /// A Boolean value that indicates whether an earlier walk stopped in the middle of the packs.
   let goesOnInPacks: Bool
 
-  /// What is walked over.
   enum Part {
     case packs, files
-    /// Once more the packs, in the end.
+    /// A second pass over the packs, at the end of the walk.
     case movedToPacks
   }
 
-  /// - Parameters:
-  ///   - packs: of the directory; nil if it has none.
-  ///   - fileNamePrefix: with it, only records whose names begin so, and nothing else, is met.
-  ///   - start: where to begin, for a walk in the order of `OrderedEntries`; nil for the order of the file system.
+  /// With a `fileNamePrefix`, the walk returns only records with that prefix. With a `start`, it has the order of
+  /// `OrderedEntries`; otherwise, it has the order of the file system.
   init(
     _ open: OpenRoot, _ packs: PackRecords?, layout: RecordLayout, defaultExpiration: Int64, now: UnixTime,
     fileNamePrefix: String = "", from start: WalkPosition? = nil
@@ -98,7 +85,7 @@ internal import SystemPackage
     goesOnInPacks = try packs.map { try Self.isLeft(in: $0, start) } ?? false
     let packPosition = goesOnInPacks ? start.map { UInt64(bitPattern: $0.offset) } : nil
     self.packs = try packs.map { try PackWalk($0, from: packPosition ?? 0) }
-    // By prefix, names that begin with the same two characters lie in one subdirectory, and the root need not be listed.
+    // Names with the same two initial characters share a subdirectory, so a walk by prefix need not list the root.
     let only = layout.subdirectory(ofFileNamesBeginning: fileNamePrefix)
     if let start {
       orderedEntries = OrderedEntries(from: start.digest)
@@ -114,7 +101,6 @@ internal import SystemPackage
 
   deinit { unsafe head.deallocate() }
 
-  /// - Returns: nil at the end.
   func next() throws -> Item? {
     if let item = pending.take() { return item }
     while true {
@@ -137,7 +123,7 @@ internal import SystemPackage
     }
   }
 
-  /// - Returns: nil if the next entry is not met, or if the subdirectory has come to its end.
+  /// - Returns: The next item, or `nil` if the entry is skipped or the subdirectory has ended.
   private func nextOfSubdirectory() throws -> Item? {
     guard subdirectoryStream != nil else {
       subdirectory = nil
@@ -151,7 +137,7 @@ internal import SystemPackage
       }
       entriesOfSubdirectory += 1
     } catch {
-      // One subdirectory that cannot be listed to its end does not end the walk over the others.
+      // A subdirectory that cannot be listed completely does not end the walk over the others.
       subdirectoryStream = nil
       return .record(RecordEntry(unreadable: subdirectoryName, BlobStoreError(error, operation: "list", key: nil)))
     }
@@ -159,7 +145,7 @@ internal import SystemPackage
   }
 
   private func subdirectoryItem() throws -> Item? {
-    // Of very many names, few may begin so: the others cost no text.
+    // Few of many names may have the prefix, so the others are rejected before a string is created.
     guard fileNamePrefix.isEmpty || doesNameMatch(in: subdirectoryStream!) else { return nil }
     return switch try skimEntry(of: subdirectoryStream!, in: subdirectory!) {
     case .done: nil
@@ -173,7 +159,6 @@ internal import SystemPackage
     return stream.withEntryName { $0.starts(with: prefix) }
   }
 
-  /// The result of the next entry of the root.
   private enum Step {
     case end, nothing
     case item(Item)
@@ -196,7 +181,7 @@ internal import SystemPackage
 
   private func entry(of stream: borrowing DirectoryStream) -> DirectoryEntry { stream.entry }
 
-  /// Where another ordered walk goes on: with what was not met to its end.
+  /// The position at which another ordered walk continues: the first entry that was not returned completely.
   var position: WalkPosition {
     guard let orderedEntries else { return WalkPosition(digest: 0) }
     if isBetweenEntries { return WalkPosition(digest: orderedEntries.digest &+ 1) }
@@ -215,21 +200,21 @@ internal import SystemPackage
 
   private func offset(in stream: borrowing DirectoryStream) -> Int64 { stream.position }
 
-  /// Whether an ordered walk has met so much of the current subdirectory that another one goes on in its middle.
+  /// A Boolean value that indicates whether another walk can continue in the middle of the current subdirectory.
   var hasMetPart: Bool {
     let keepsPosition = isAmongPacked || (DirectoryStream.keepsPositions && subdirectoryStream != nil)
     return keepsPosition && entriesOfSubdirectory >= smallestPart
   }
 
-  /// The part of the root that an ordered walk between two entries has met.
+  /// The part of the root that an ordered walk has returned, if it is between two entries.
   var walkedPart: OrderedEntries.Part? {
     orderedEntries.map { OrderedEntries.Part(start: $0.start, end: position.digest) }
   }
 
-  /// Whether an ordered walk has come to the end of the order, and goes on at its beginning.
+  /// A Boolean value that indicates whether an ordered walk has continued at the beginning of the order.
   var hasWrapped: Bool { orderedEntries.map { $0.digest < $0.start } ?? false }
 
-  /// Whether nothing of an entry of the root is left to be met; nor, in an ordered walk, another of its digest.
+  /// A Boolean value that indicates whether the current root entry is finished, with all entries of its digest.
   var isBetweenEntries: Bool {
     !isAmongPacked && subdirectoryStream == nil && orderedEntries?.hasMoreOfDigest != true
   }
@@ -240,7 +225,6 @@ internal import SystemPackage
     entriesBegun += 1
   }
 
-  /// The place of the record that is being skimmed.
   var skimmedPath: RecordPath? {
     if isInPacks { return packedPath }
     if subdirectoryStream != nil {
@@ -249,10 +233,9 @@ internal import SystemPackage
     return layout.path(ofFileName: entry(of: rootStream!).name, in: "")
   }
 
-  /// Whether the item that was met last lies in a subdirectory.
   var isInSubdirectory: Bool { subdirectory != nil && !isInPacks }
 
-  /// The directory of the item that was met last; of a packed record, the root.
+  /// Calls a closure with the directory of the last returned item; for a packed record, that is the root.
   func withCurrentDirectory<Result: ~Copyable>(_ body: (borrowing Directory) throws -> Result) rethrows -> Result {
     if isInSubdirectory { return try body(subdirectory!) }
     return try body(open.directory)
@@ -275,7 +258,7 @@ internal import SystemPackage
       subdirectory = consume opened
     } catch {
       switch error.errno {
-      // The file system had not said what it is: no directory, it turns out, or a link.
+      // The file system did not report the entry's type. It is a symbolic link or another kind of file.
       case .notDirectory, .tooManySymbolicLinkLevels: return fileNamePrefix.isEmpty ? .foreign(name) : nil
       case .noSuchFileOrDirectory: return nil
       default:
@@ -287,7 +270,7 @@ internal import SystemPackage
     return nil
   }
 
-  /// Whether an earlier walk has ended in the middle of a subdirectory.
+  /// A Boolean value that indicates whether an earlier walk stopped in the middle of the subdirectory.
   private func isWhereToGoOn(_ opened: borrowing Directory) throws(FileError) -> Bool {
     guard let start, start.inode != 0, orderedEntries?.digest == start.digest else { return false }
     return try opened.status().inodeNumber == start.inode
@@ -307,7 +290,7 @@ internal import SystemPackage
     if [Quarantine.directoryName, RecyclingBin.directoryName, PackDirectory.name].contains(entry.name),
       entry.kind == .directory || entry.kind == .unknown
     {
-      // Another's is no more than any other directory of theirs.
+      // Another user's directory is a foreign entry like any other.
       guard let status = try open.directory.status(of: entry.name), open.ownership.owners.distrust(of: status) != nil
       else {
         return nil
@@ -324,22 +307,20 @@ internal import SystemPackage
     return item
   }
 
-  /// Whether names that begin as they must may lie in a subdirectory.
   private func mayHoldWanted(in name: String) -> Bool {
-    // An ordered walk meets all subdirectories, also where all such names lie in one.
+    // An ordered walk visits all subdirectories, even if all such names are in one.
     let only = layout.subdirectory(ofFileNamesBeginning: fileNamePrefix)
     guard only.isEmpty else { return name.utf8.elementsEqual(only.utf8) }
     return layout.mayHold(fileNamesBeginning: fileNamePrefix, in: name)
   }
 
-  /// The place of a record of this name, if it is one's.
   private func path(ofFileName name: String) -> RecordPath? {
     guard subdirectory != nil else { return layout.path(ofFileName: name, in: "") }
     if let path = layout.path(ofFileName: name, in: subdirectoryName) { return path }
-    // Where case does not count in names, "abcd" lies in "AB" if "ABcd" came first.
+    // On a case-insensitive file system, "abcd" is stored in "AB" if "ABcd" was stored first.
     let own = layout.subdirectory(ofFileName: name)
     guard own.utf8.count == subdirectoryName.utf8.count, let path = layout.path(ofFileName: name, in: own),
-      // A file that cannot be looked at is foreign, and stays.
+      // A file whose status cannot be read counts as foreign, and is not removed.
       let status = try? open.directory.status(of: own), let current = try? subdirectory!.status()
     else { return nil }
     return status.inode == current.inode && status.deviceID == current.deviceID ? path : nil

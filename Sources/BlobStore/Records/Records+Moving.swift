@@ -1,9 +1,8 @@
 internal import BlobRecord
 internal import Posix
 
-// The way of a packed record to a file of its own.
 extension Records {
-  /// Gives a packed record a file of its own; nothing if it is not packed.
+  /// Moves a packed record to a file; does nothing if the record is not packed.
   func moveToFile(_ name: RecordPath, in open: OpenRoot, _ hold: inout KeyHold) throws {
     let found = try findPacked(name, of: open, by: RecordJudge())
     guard let size = Predecessor(found)?.size, let bytes = try packs(of: open)?.asFile(name) else { return }
@@ -19,7 +18,7 @@ extension Records {
         _ = try commit(&draft, as: name, replacing: found, isSureOfName: true, level, of: open, &hold)
         return
       } catch {
-        // A collection removes subdirectories that are empty, as this one may be until the file is in it.
+        // The subdirectory is empty until the file is in it, so a collection may have removed it.
         guard case .lookAgain = attempts.step(after: error, of: kind, refusesUnnamed: false) else {
           throw (error as? Published)?.cause ?? error
         }
@@ -27,8 +26,8 @@ extension Records {
     }
   }
 
-  /// Unlinks a file that a power cut has left beneath a packed record, before another one is announced to take the record's
-  /// place. Whoever finishes that would take the old file for it.
+  /// Unlinks a file that a power failure has left under a packed record's name. This precedes the announcement of the
+  /// file that replaces the record, because finishing that change would take the old file for the new one.
   func removeFileBeneath(_ name: RecordPath, of open: OpenRoot, _ hold: borrowing KeyHold) throws {
     guard !hold.hasNoFiles else { return }
     _ = try core.lookInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
@@ -40,9 +39,7 @@ extension Records {
     return draft
   }
 
-  /// Puts a copy of a packed record into a directory, as a file, and removes the record.
-  ///
-  /// A record whose header is damaged is copied as it lies in its pack.
+  /// Moves a packed record to a file in a directory. If its header is damaged, the bytes are copied unchanged.
   func movePacked(
     _ found: borrowing FoundRecord, to directory: OpenSubdirectory, _ level: BlobStore.Durability.Level,
     of open: OpenRoot, _ hold: inout KeyHold

@@ -1,15 +1,15 @@
 package import BlobRecord
 
-/// The condition under which a change takes effect, judged under the key's stripe.
+/// A condition for a change, which is evaluated under the key's stripe.
 package struct StoreCondition: Sendable {
-  /// Judges the header of the record that a change finds, live or being written; nil for no such record.
+  /// Evaluates the header of the live or incomplete record that a change finds, or `nil` if no such record exists.
   package typealias Judge = @Sendable (RecordHeader?) -> Bool
 
-  /// The key's history must still be this one; nil for any.
+  /// The history that the key must still have, or `nil` for any.
   private var history: KeyHistory?
-  /// Whether the caller still wants the store.
+  /// A closure that returns `false` if the caller no longer wants the store.
   package let isWanted: @Sendable () -> Bool
-  /// nil where any record will do.
+  /// `nil` if the condition does not depend on the record.
   private(set) var judge: Judge?
 
   package init(history: KeyHistory, isWanted: @escaping @Sendable () -> Bool) {
@@ -18,38 +18,35 @@ package struct StoreCondition: Sendable {
     judge = nil
   }
 
-  /// - Parameter judge: is asked each time a change looks at the record in its place; the last answer holds.
+  /// - Parameter judge: A closure that is called for each lookup of the record; its last result counts.
   package init(onRecord judge: @escaping Judge) {
     self.judge = judge
     isWanted = { true }
   }
 
-  /// This condition, and one of the record in its place.
   package func and(onRecord judge: @escaping Judge) -> StoreCondition {
     var condition = self
     condition.judge = judge
     return condition
   }
 
-  /// Whether it is that of a production, which any other change overtakes.
+  /// A Boolean value that indicates whether the condition belongs to a production, which any other change supersedes.
   package var isOfProduction: Bool { history != nil }
 
-  /// Whether it asks for the record in its place.
   package var isJudged: Bool { judge != nil }
 
   package func holds(in current: KeyHistory) -> Bool { (history == nil || current == history) && isWanted() }
 
-  /// The store has changed the generation itself.
+  /// Updates the history after the store itself has changed the generation.
   mutating func noteOwnChange(_ generation: UInt64?) { history?.generation = generation }
 
-  /// Whether it still holds after the store, which has changed the generation itself.
+  /// Evaluates the condition after the store itself has changed the generation.
   func stillHolds(in current: KeyHistory) -> Bool {
     (history.map { $0.wipes == current.wipes } ?? true) && isWanted()
   }
 
-  /// Whether a change may be made of what it has found.
   package func allows(_ found: RecordHeader?) -> Bool { judge?(found) ?? true }
 }
 
-/// The condition of a change does not hold, and nothing is changed.
+/// The error for a condition that does not hold. Nothing has been changed.
 struct ConditionFailed: Error {}

@@ -1,24 +1,21 @@
 internal import BlobRecord
 internal import Posix
 
-// Records, and temporary files, are removed under the same rules by a removal of a key, a wipe and a collection.
+// The removal of records and temporary files, by the same rules for the removal of a key, a wipe and a collection.
 extension StoreCore {
-  /// The record at a path, sound or not; nil if the path leads to no record.
+  /// Returns the record at a path, whether sound or damaged, or `nil` if none exists.
   func recordToRemove(
     at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge
   ) throws -> FoundRecord? {
     guard case .record(let found) = records.find(path, in: directory, of: open, by: judge) else { return nil }
-    // That a file cannot be read is no reason to keep it: the removal is unconditional. But there must be one.
+    // The removal is unconditional, so an unreadable file is removed too, but the file must exist.
     if case .unreadable = found.content, found.file == nil, try directory.status(of: path.fileName) == nil {
       return nil
     }
     return found
   }
 
-  /// Removes a record that a walk has met, if it still is what `isDue` wants when no other change can be made. Waits for
-  /// nothing.
-  ///
-  /// - Parameter recycling: whether its file may go into the recycling bin.
+  /// Removes a record that a walk has returned, if `isDue` still accepts it under its stripe. It does not wait.
   private func removeRecord(
     at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, recycling: Bool,
     if isDue: (RecordEntry) -> Bool
@@ -32,9 +29,7 @@ extension StoreCore {
     return try remove(found, entry(of: found, at: now), in: directory, recycling: recycling, &transaction, if: isDue)
   }
 
-  /// Removes a record that has been met, as `removeRecord`, if it lies in a pack.
-  ///
-  /// - Returns: nil if it does not.
+  /// Removes a packed record like `removeRecord`. Returns `nil` if the record is not packed.
   private func removePackedRecord(
     at path: RecordPath, of open: OpenRoot, if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval? {
@@ -52,18 +47,18 @@ extension StoreCore {
     _ transaction: inout KeyTransaction, if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval {
     guard isDue(current) else {
-      // Unreadable now: whether it is due is not known, and that must not pass for an answer.
+      // The record is now unreadable, so the result of `isDue` is not reliable.
       if let error = current.accessError { throw error }
       return .stays
     }
     var level = configuration.durability.level(concernsLock: found.isLocked)
-    // Who removes many records syncs the packs once, in the end.
+    // The caller removes many records and syncs the packs once at the end.
     if found.packAddress != nil { level = min(level, .barrier) }
     guard try transaction.remove(found, level, recycling: recycling, in: directory) else { return .stays }
     return .removed(current)
   }
 
-  /// Removes a record that a walk has met just now.
+  /// Removes a record that a walk has just returned.
   func removeRecord(
     at path: RecordPath, metBy walk: RecordWalk, of open: OpenRoot, recycling: Bool, if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval {
@@ -75,7 +70,7 @@ extension StoreCore {
     }
   }
 
-  /// Removes a record that was met a while ago, if it is due.
+  /// Removes a record that a walk returned some time ago, if it is due.
   func removeRecord(
     at path: RecordPath, _ subdirectories: LastSubdirectory, recycling: Bool, if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval {
@@ -85,9 +80,8 @@ extension StoreCore {
     } ?? .stays
   }
 
-  /// Removes a temporary file whose writer is gone: it would hold the file's lock.
-  ///
-  /// - Returns: its size; nil if it has a writer, or is not the cache's, or is gone.
+  /// Removes a temporary file whose writer no longer exists, because it would hold the file's lock. Returns the file's
+  /// size, or `nil` if the file has a writer, does not belong to the cache, or no longer exists.
   func removeTemporaryFile(
     _ name: String, in directory: borrowing Directory, of open: OpenRoot, dryRun: Bool = false
   ) throws -> Int64? {
@@ -98,10 +92,8 @@ extension StoreCore {
     return try directory.unlink(name) ? status.size : nil
   }
 
-  /// Removes a file that a walk has met beside a packed record of its name. A power cut has kept it, or it could not be unlinked.
-  ///
-  /// - Returns: false where it stays: another change has its stripe, or the packed record is damaged, expired or gone by now.
-  ///   Without that record, the file counts.
+  /// Removes a file under a packed record's name, left by a power failure or a failed unlink. Returns `false` if its
+  /// stripe is busy, or the packed record is no longer sound and live, so that the file counts.
   func removeCoveredFile(
     at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot
   ) throws -> Bool {

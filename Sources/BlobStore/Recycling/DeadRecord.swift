@@ -1,21 +1,19 @@
 internal import BlobRecord
 internal import Posix
 
-/// The last record of a file in the bin, which decides the records that may follow.
+/// The last record of a file in the bin, which determines the records that may follow.
 ///
-/// A file holds records in ascending order of digests, because a power cut may bring any of them back. A key that is
-/// replaced again and again is an exception, for a short time (`RecyclingMoment`). Why: Spec/Recycling.md, "The order
-/// of digests".
+/// A file contains records in ascending order of digests, because a power cut may restore any of them. A key that is
+/// replaced repeatedly is a short exception (`RecyclingMoment`). See Spec/Recycling.md, "The order of digests".
 struct DeadRecord {
   let keyDigest: UInt64
-  /// nil if this process does not know.
+  /// The displacement, or `nil` if this process does not know it.
   let displacement: Displacement?
 
-  /// How it lost its place.
   struct Displacement {
-    /// Which record it was: where strangers choose keys, two may have one digest.
+    /// The name of the record, because two records may have the same digest if others choose the keys.
     let fileName: String
-    /// When it did, or earlier.
+    /// The time of the displacement, or an earlier one.
     let moment: RecyclingMoment
   }
 
@@ -28,7 +26,6 @@ struct DeadRecord {
     self.init(keyDigest: file.keyDigest, displacement: Displacement(fileName: file.fileName, moment: moment))
   }
 
-  /// Whether the file may be overwritten with the record that will lie there.
   func mayPrecede(_ next: RecordPath, at moment: RecyclingMoment) -> Bool {
     if keyDigest == next.digest, let displacement {
       return displacement.fileName.hasSameBytes(as: next.fileName) && moment.isShortlyAfter(displacement.moment)
@@ -37,11 +34,11 @@ struct DeadRecord {
   }
 }
 
-/// When a record was displaced, or is about to be followed by another one.
+/// The time at which a record was displaced, or is about to be overwritten.
 struct RecyclingMoment {
-  /// Of `Files.moment`.
+  /// The time according to `Files.moment`.
   let milliseconds: Int64
-  /// Changes that a power cut must not undo, by all processes until then.
+  /// The number of changes of all processes until then that a power cut must not undo.
   let durableChanges: Int64
 
   init(_ control: ControlFile, at milliseconds: Int64) {
@@ -49,40 +46,36 @@ struct RecyclingMoment {
     durableChanges = control.durableChanges
   }
 
-  /// How often file systems write their journals.
-  ///
-  /// A power cut undoes younger changes with new files too.
+  /// The interval at which file systems write their journals. A power cut also undoes younger changes with new files.
   private static let journalMilliseconds: Int64 = 5000
 
-  /// Whether a power cut might as well have come between `other` and this.
+  /// Returns whether a power cut could equally have happened between both moments.
   func isShortlyAfter(_ other: RecyclingMoment) -> Bool {
     durableChanges == other.durableChanges && milliseconds - other.milliseconds <= Self.journalMilliseconds
   }
 }
 
 extension RecordHeader {
-  /// The key's digest, if the file may be overwritten; else nil.
+  /// The key's digest, or `nil` if the file must not be overwritten.
   ///
-  /// Checksums must tell the record from anything that a power cut may leave in the file. And there must be no lock,
-  /// which would have to outlast one.
+  /// The record must have checksums, which distinguish it from any bytes that a power cut may leave in the file. It
+  /// must not be locked, because a lock has to survive a power cut.
   var recyclableDigest: UInt64? {
     guard !isLocked, payloadChecksum != nil else { return nil }
     return keyDigest
   }
 }
 
-/// The file of a record that loses its place, as the recycling bin must know it.
+/// The file of a displaced record, with the facts that the recycling bin needs.
 struct DisplacedFile {
-  /// Where it lay.
   let fileName: String
-  /// Header included.
+  /// The size of the file, including the header.
   let byteCount: Int64
   let keyDigest: UInt64
-  /// nil if a later look would not show whether it was written to since.
+  /// The version of the file, or `nil` if it could not reveal later writes.
   let version: FileVersion?
 
-  /// - Returns: nil for a file that must not be overwritten. That is one with another name, or one of a record that is
-  ///   damaged, locked or without checksums.
+  /// Returns `nil` for a file with another name, or with a record that is damaged, locked, or lacks checksums.
   init?(_ found: borrowing FoundRecord) {
     guard let file = found.file, !file.hasOtherNames, let keyDigest = found.header?.recyclableDigest else { return nil }
     fileName = found.name.fileName
@@ -92,13 +85,13 @@ struct DisplacedFile {
   }
 }
 
-/// Room in the recycling bin for one file, which is counted already.
+/// Reserved space in the recycling bin for one file, which is already counted.
 struct ReservedRoom {
   let bin: RecyclingBin
   let control: ControlFile
   let file: DisplacedFile
 
-  /// Moves the file in; the room is given back if that fails.
+  /// Moves the file into the bin. The space is released if that fails.
   func put(_ name: String, in directory: borrowing Directory) throws(FileError) {
     try bin.put(name, in: directory, file, control)
   }

@@ -4,42 +4,40 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// The hidden directory in which the files of dead records wait to be overwritten by stores. A small file is expensive
-/// for its inode and blocks, which are allocated and freed, more than for its bytes.
+/// The hidden directory with the files of dead records, which stores overwrite.
 ///
-/// All processes that share the cache share the bin. These rules keep them, and readers, from each other:
-/// - A name in the bin leads to a dead file, or to one that is being overwritten and has never been published as what
-///   it is becoming. So any process may unlink it: at worst a store finds its file gone and begins again.
-/// - A store overwrites a file under a write lease (`WriteLease`): neither a late reader of the old record nor another
-///   store has it open or mapped. A reader whose look at the old name led here gets EWOULDBLOCK and looks again.
-/// - The last call before the one that publishes the file releases the lease. So a store that is stopped or dies in
-///   between keeps no reader from the record. By then the file is whole, and is not written to any more. The generation
-///   of the key has changed too: a reader whose look led here, and which opens the file only now, notices.
+/// Most of the cost of a small file is to allocate and free its inode and blocks. All processes that share the cache
+/// share the bin. These rules separate processes and readers:
+/// - A name in the bin refers to a dead file, or to a file that is being overwritten and was never published with its
+///   new content. Any process may therefore unlink it: at worst a store finds its file missing and restarts.
+/// - A store overwrites a file under a write lease (`WriteLease`), so neither a late reader of the old record nor
+///   another store has it open or mapped. A reader that opens the file by its old name gets EWOULDBLOCK and retries.
+/// - The last call before publication releases the lease, so a store that is stopped or dies in between does not
+///   block readers. By then the file is complete and no longer written to. The generation of the key has changed too,
+///   so a reader that opens the file only now notices.
 /// - The store keeps the file open until it is published, so no other process can lease it.
-/// - Each name is given once. Only an exchange puts a second file under it: the displaced one. So a store first checks,
-///   with the file locked, that the name still leads to it. It may check instead that the file is as this process put
-///   it there: a file that is taken is written to before it leaves its name.
-/// - A file's old record decides which records it may hold next (`DeadRecord`): a power cut may bring the old one back.
+/// - Each name is issued once. Only an exchange assigns it to a second file, the displaced one. A store therefore
+///   first checks, with the file locked, that the name still refers to the file. Alternatively, it checks that the
+///   file is unchanged since this process moved it, because a taken file is written to before it leaves its name.
+/// - The old record of a file determines which records may follow (`DeadRecord`), because a power cut may restore it.
 ///
-/// The control file has the number and the bytes of its files, for all processes. Each process remembers the files that
-/// it put there itself, and looks the others up when it needs one.
+/// The control file counts the files and bytes for all processes. Each process remembers the files that it moved to
+/// the bin, and finds others with a listing if it needs one.
 final class RecyclingBin: Sendable {
   static let directoryName = ".recycled"
 
-  /// A file in the bin, as it was when it was last seen.
+  /// A file in the bin, in its last known state.
   struct Entry {
-    /// Kept, at 290 bytes of memory: making it anew took each store 1,300 instructions.
+    /// Stored, at 290 bytes of memory, because creating it took each store 1,300 instructions.
     let name: String
     var byteCount: Int64
-    /// nil until this process has read the header.
+    /// The last record, or `nil` until this process has read the header.
     var dead: DeadRecord?
-    /// As this process put it there. nil for files of other processes, and where a later write by one of them might not
-    /// show.
+    /// The version that this process moved to the bin, or `nil` if unknown or if later writes could go unnoticed.
     var version: FileVersion?
   }
 
   private struct State {
-    /// One for each size class.
     private var shelves = [RecyclingShelf](repeating: RecyclingShelf(), count: SizeClass.count)
     private(set) var count: Int64 = 0
     var lastListing: Int64?
@@ -57,7 +55,6 @@ final class RecyclingBin: Sendable {
       counted(shelves[sizeClass.number].popHighest(above: keyDigest))
     }
 
-    /// All known files.
     var entries: some Sequence<Entry> { shelves.lazy.map(\.entries).joined() }
 
     private mutating func counted(_ entry: Entry?) -> Entry? {
@@ -74,31 +71,30 @@ final class RecyclingBin: Sendable {
   }
 
   private static let prefix = "f-"
-  /// So long that few names share a block of the directory. ext4 reads the whole block of a new name three times before
-  /// the file has it. With short names that took a fifth of the time of a removal.
+  /// The length ensures that few names share a block of the directory, which ext4 reads three times for a new name.
+  /// With short names that took a fifth of the time of a removal.
   private static let suffix = String(repeating: "-", count: 224)
-  /// How many files are tried before a new one is made instead.
+  /// The number of files that a store tries before it creates a new one.
   private static let tries = 4
 
   let directory: Directory
   private let state = Lock(State())
   private let isRefused = Atomic(false)
-  /// From a random start, of up to thirteen digits, which with the prefix are a string without an allocation.
+  /// Random at first, with at most thirteen digits, so that the prefixed number needs no allocation.
   private let numbers = Atomic(UInt64.random(in: 0..<1 << 51))
 
   init(_ directory: consuming Directory) {
     self.directory = directory
   }
 
-  /// False where leases or renames are refused: then files would wait for nothing.
+  /// A Boolean value that indicates whether leases and renames work. Otherwise files would never be reused.
   var isUsable: Bool { !isRefused.load(ordering: .relaxed) }
 
-  /// Nothing comes in or goes out from now on.
   func refuse() { isRefused.store(true, ordering: .relaxed) }
 
   private static func name(_ number: UInt64) -> String { prefix + String(number, radix: 16) + suffix }
 
-  /// Whether the bin gives such names. Files with other names are foreign.
+  /// Returns whether the bin creates such names. Files with other names are foreign.
   private static func isName(_ name: String) -> Bool {
     guard name.utf8.starts(with: prefix.utf8), name.utf8.count > suffix.utf8.count,
       let number = UInt64(name.dropFirst(prefix.count).dropLast(suffix.count), radix: 16)
@@ -110,11 +106,11 @@ final class RecyclingBin: Sendable {
 // MARK: - Putting in
 
 extension RecyclingBin {
-  /// Counts a file that is about to come in, if there is room for it, or can be made.
+  /// Counts a file that will be moved to the bin, if the bin has space or another file can be removed.
   func reserve(_ file: DisplacedFile, _ limit: RecyclingLimit, _ control: ControlFile) -> Bool {
     guard isUsable, file.byteCount <= limit.bytes else { return false }
     if count(file, limit, control) { return true }
-    // Fewer records could overwrite that one. If it cannot be unlinked, there is no room.
+    // Removes a file that fewer records could overwrite. If it cannot be unlinked, the bin has no space.
     guard let other = state.withLock({ $0.popHighest(SizeClass(file.byteCount), above: file.keyDigest) }),
       (try? directory.unlink(other.name)) == true
     else { return false }
@@ -129,7 +125,7 @@ extension RecyclingBin {
     return false
   }
 
-  /// Takes in a file by renaming it. There must be room reserved, which is given back if it fails.
+  /// Moves a file to the bin. The space has to be reserved, and is released on failure.
   func put(
     _ name: String, in source: borrowing Directory, _ file: DisplacedFile, _ control: ControlFile
   ) throws(FileError) {
@@ -145,7 +141,6 @@ extension RecyclingBin {
     shelve(entry)
   }
 
-  /// A file lies in the bin, and may be taken.
   fileprivate func shelve(_ entry: Entry) {
     state.withLock { $0.push(entry) }
   }
@@ -153,39 +148,34 @@ extension RecyclingBin {
 
 // MARK: - Taking out
 
-/// A file from the bin that is this store's to overwrite: leased, and still under its name in the bin.
+/// A file from the bin that this store may overwrite: leased, and still under its name in the bin.
 struct RecycledFile: ~Copyable {
   let file: OpenFile
   let place: RecycledPlace
 }
 
-/// Where a file that was taken lies until it is published.
+/// The place of a file that was taken, until it is published.
 struct RecycledPlace: ~Copyable {
   let bin: RecyclingBin
-  /// As it was when it was taken.
   let entry: RecyclingBin.Entry
-  /// Of the record that the file is taken for.
   let path: RecordPath
   let control: ControlFile
 
-  /// Whether the record may still follow what the file has held, now that it is about to be published.
+  /// A Boolean value that indicates whether the record may follow the old one, checked again before publication.
   var isStillSafe: Bool {
     entry.dead?.mayPrecede(path, at: RecyclingMoment(control, at: bin.directory.moment)) ?? false
   }
 
-  /// The file was not published, and stays in the bin.
+  /// Returns the file to the bin, because it was not published.
   func giveBack() {
     control.countRecycled(files: 1, bytes: entry.byteCount)
     var entry = entry
-    // It may have been written to.
     entry.dead = DeadRecord(keyDigest: path.digest, displacement: nil)
     entry.version = nil
     bin.shelve(entry)
   }
 
-  /// The file was published in exchange for another one, which lies under its name now, and is counted already.
-  ///
-  /// - Parameter moment: before that.
+  /// Records that the file was exchanged, after `moment`, for a file that has its name and is already counted.
   func didExchange(for file: DisplacedFile, since moment: RecyclingMoment) {
     let dead = DeadRecord(file, at: moment)
     bin.shelve(RecyclingBin.Entry(name: entry.name, byteCount: file.byteCount, dead: dead, version: file.version))
@@ -193,10 +183,7 @@ struct RecycledPlace: ~Copyable {
 }
 
 extension RecyclingBin {
-  /// Takes a file that is about as large, and whose old record cannot be taken for this one.
-  ///
-  /// - Parameter byteCount: of the file that is needed, header included.
-  /// - Returns: nil if none of the tried files may be overwritten.
+  /// Takes a file of about `byteCount` bytes, header included, whose old record cannot be confused with the new one.
   func take(
     for path: RecordPath, byteCount: Int64, of ownership: FileOwnership, _ control: ControlFile
   ) throws(FileError) -> RecycledFile? {
@@ -217,7 +204,7 @@ extension RecyclingBin {
     let outcome = try directory.leaseFile(entry.name) { status in
       isWorn = ownership.isWorn(status)
       guard ownership.isRecyclable(status) else { return .unwanted }
-      // A file that is taken is written to before it leaves this name.
+      // A file that another store takes is written to before it leaves this name.
       isUntouched = entry.version?.isCurrent(in: status) ?? false
       return isUntouched ? .untouched : .wanted
     }
@@ -225,12 +212,12 @@ extension RecyclingBin {
     case .taken(let file, let byteCount):
       var current = entry
       if !isUntouched {
-        // A file without a sound header may be anything: it stays, and grows old.
+        // A file without a valid header is left in the bin and removed by age, because its content is unknown.
         guard let header = try? file.readHeader().get().validated(), let found = header.recyclableDigest else {
           return nil
         }
-        // Another digest shows that another process has written to the file since this one put it there. An equal one
-        // is this process's: others write only higher ones.
+        // A different digest shows that another process has written to the file since this one moved it to the bin.
+        // An equal digest is this process's, because others write only higher ones.
         let displacement = entry.dead?.keyDigest == found ? entry.dead?.displacement : nil
         current.dead = DeadRecord(keyDigest: found, displacement: displacement)
         current.byteCount = byteCount
@@ -257,7 +244,6 @@ extension RecyclingBin {
     }
   }
 
-  /// Unlinks a file that no process may ever overwrite.
   private func discard(_ entry: Entry, _ control: ControlFile) throws(FileError) {
     if try directory.unlink(entry.name) { control.countRecycled(files: -1, bytes: -entry.byteCount) }
   }
@@ -274,7 +260,7 @@ extension RecyclingBin {
     return pop()
   }
 
-  /// Others may have put something there: looked at once a second at most.
+  /// Returns whether to list files of other processes, at most once a second.
   private func isListingDue(_ control: ControlFile) -> Bool {
     guard let held = control.recycled, held.files > 0 else { return false }
     let now = directory.moment
@@ -291,10 +277,10 @@ extension RecyclingBin {
     }
     var listed = State()
     try forEachFile(of: ownership) { entry, status in
-      // Another member of the group may overwrite it, this process may not.
+      // Only the file's owner may overwrite it, although other members of the group may have stored it.
       guard status.userID == ownership.ownerOfNewFiles else { return }
       var entry = entry
-      // Another thread may have it in hand, and write to it. So it is no longer known when it lost its place.
+      // Another thread may be writing to the file, so the time of its displacement is no longer known.
       entry.dead = known[entry.name]?.map { DeadRecord(keyDigest: $0, displacement: nil) }
       listed.push(entry)
     }
@@ -308,7 +294,6 @@ extension RecyclingBin {
 // MARK: - Emptying
 
 extension RecyclingBin {
-  /// Calls `body` with every file that the bin has given its name.
   private func forEachFile(
     of ownership: FileOwnership, _ body: (Entry, Stat) throws(FileError) -> Void
   ) throws(FileError) {
@@ -321,7 +306,6 @@ extension RecyclingBin {
     }
   }
 
-  /// What it holds.
   func contents(of ownership: FileOwnership) throws(FileError) -> (files: Int64, bytes: Int64) {
     var held: (files: Int64, bytes: Int64) = (0, 0)
     try forEachFile(of: ownership) { entry, _ in
@@ -331,11 +315,11 @@ extension RecyclingBin {
     return held
   }
 
-  /// Unlinks files that have lain there for a while, and counts what is left.
+  /// Unlinks old and excess files, and counts the remaining ones.
   ///
   /// - Parameters:
-  ///   - age: since they came in or were last written to, in nanoseconds; nil for all files.
-  ///   - limit: what may be left; the rest goes, in no order.
+  ///   - age: The minimum age to remove, in nanoseconds since the last change, or `nil` for all files.
+  ///   - limit: The limit for the remaining files, of which arbitrary ones are removed.
   func empty(
     olderThan age: Int64?, to limit: RecyclingLimit?, dryRun: Bool = false, of ownership: FileOwnership,
     _ control: ControlFile?
@@ -357,7 +341,7 @@ extension RecyclingBin {
       removed.files += 1
       removed.bytes.saturatingAdd(entry.byteCount)
     }
-    // The remaining files are found again by a listing.
+    // The next listing finds the remaining files again.
     if !dryRun, removed.files > 0 { state.withLock { $0 = State() } }
     if !dryRun, let start { control?.correctRecycled(to: left, since: start) }
     return (removed, left)
@@ -366,7 +350,7 @@ extension RecyclingBin {
 
 #if DEBUG
   extension RecyclingBin {
-    /// Traps where an invariant does not hold. For tests; O(*n*).
+    /// Traps if an invariant is violated. For tests; O(*n*).
     func checkInvariants() { state.withLock { $0.checkInvariants() } }
   }
 #endif

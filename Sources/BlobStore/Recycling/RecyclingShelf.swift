@@ -1,29 +1,26 @@
 internal import BlobRecord
 internal import Posix
 
-/// The files of one size class in the recycling bin, by their last records.
+/// The files of one size class in the recycling bin, ordered by their last records.
 ///
-/// A record takes a file whose digest is the next below its own, or nearly. So a file gets through as many records as
-/// there are files here, on average, before its digest is above those of most keys.
+/// A record takes the file with the next lower digest, or nearly. On average, a file is therefore reused as many
+/// times as the shelf has files, before its digest exceeds the digests of most keys.
 struct RecyclingShelf {
   typealias Entry = RecyclingBin.Entry
 
-  /// Files whose digests have the same first bits, the latest at the end.
-  ///
-  /// The latest one's bytes are still in the processor's caches. There are no stacks until the first file comes.
+  /// The files whose digests have the same first bits, with the most recent one at the end, whose bytes are still in
+  /// the processor's caches. Empty until the first file is added.
   private var stacks: [[Entry]] = []
-  /// Which of them are not empty: a bit each.
+  /// A bit for each stack that is not empty.
   private var occupied: UInt64 = 0
-  /// Files that this process has not looked at.
+  /// The files whose headers this process has not read.
   private var unread: [Entry] = []
 
   private static let stackCount = 64
-  /// How many files of a stack are looked at.
   private static let depth = 8
 
   private static func stack(of digest: UInt64) -> Int { Int(digest >> 58) }
 
-  /// In no order.
   var entries: some Sequence<Entry> { ([unread] + stacks).lazy.joined() }
 
   mutating func push(_ entry: Entry) {
@@ -34,12 +31,12 @@ struct RecyclingShelf {
     occupied |= 1 << UInt64(number)
   }
 
-  /// A file that a record may overwrite, as far as is known.
+  /// Removes and returns a file that a record may overwrite, as far as is known.
   mutating func pop(for path: RecordPath, at moment: RecyclingMoment) -> Entry? {
     popSameStack(path, at: moment) ?? popLowerStack(path.digest) ?? unread.popLast()
   }
 
-  /// The file that the fewest records could overwrite, or nearly, if its digest is above this one.
+  /// Removes and returns a file that about the fewest records could overwrite, if its digest exceeds another one.
   mutating func popHighest(above digest: UInt64) -> Entry? {
     guard occupied != 0 else { return nil }
     return popHighest(of: 63 - occupied.leadingZeroBitCount) { $0.keyDigest > digest }
@@ -57,9 +54,8 @@ struct RecyclingShelf {
     return popHighest(of: 63 - lower.leadingZeroBitCount) { _ in true }
   }
 
-  /// The wanted file with the highest digest among the latest of a stack.
-  ///
-  /// The less a file's digest rises, the more records it gets through.
+  /// Removes and returns the file with the highest digest that is wanted, among the most recent files of a stack. The
+  /// less a file's digest increases, the more often the file can be reused.
   private mutating func popHighest(of number: Int, where isWanted: (DeadRecord) -> Bool) -> Entry? {
     let last = stacks[number].count - 1
     var highest: (index: Int, digest: UInt64)?
@@ -78,7 +74,7 @@ struct RecyclingShelf {
 
 #if DEBUG
   extension RecyclingShelf {
-    /// Traps where an invariant does not hold. For tests; O(*n*).
+    /// Traps if an invariant is violated. For tests; O(*n*).
     func checkInvariants(of sizeClass: Int) {
       precondition(stacks.isEmpty || stacks.count == Self.stackCount, "a shelf has all stacks or none")
       for (number, stack) in stacks.enumerated() {
@@ -95,13 +91,12 @@ struct RecyclingShelf {
   }
 #endif
 
-/// How much the recycling bin may hold.
 struct RecyclingLimit: Sendable {
-  /// Headers included.
+  /// The maximum size of all files, including headers.
   let bytes: Int64
   let files: Int64
 
-  /// - Returns: nil where nothing is recycled.
+  /// Returns `nil` if recycling is disabled.
   init?(_ configuration: BlobStore.Configuration) {
     guard WriteLease.isAvailable else { return nil }
     switch configuration.recycling {
@@ -109,8 +104,7 @@ struct RecyclingLimit: Sendable {
     case .automatic:
       bytes =
         configuration.limits.size.map { limit in
-          // The bytes that a collection leaves free of the limit: the bin and the remaining records are within it
-          // together.
+          // The bytes that a collection leaves below the limit, which includes the bin and all records.
           min(max(limit / 100, 16 << 20), limit / 10, limit - limit.share(configuration.limits.evictionTarget))
         } ?? 16 << 20
       files = 4096

@@ -1,7 +1,6 @@
 internal import BlobRecord
 internal import Synchronization
 
-/// An arrangement that threads share; nil until it is known.
 struct AtomicArrangement: ~Copyable, Sendable {
   private let number = Atomic<UInt8>(0)
 
@@ -25,9 +24,8 @@ struct AtomicArrangement: ~Copyable, Sendable {
   }
 }
 
-/// A packing that threads share; nil until it is known.
 struct AtomicPacking: ~Copyable, Sendable {
-  /// The bound, 0 for none; below it until it is known.
+  /// The bound, which is 0 for `off` and negative until it is known.
   private let number = Atomic(-1)
 
   var value: BlobStore.Packing? {

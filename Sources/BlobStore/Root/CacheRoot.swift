@@ -4,8 +4,7 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// The cache's directory. It is opened when it is first needed, made by the first store, and found again after it was
-/// removed or replaced under the running program.
+/// The cache's directory, opened on demand, created by the first store, and reopened if it is removed or replaced.
 final class CacheRoot: Sendable {
   private struct State {
     var opened: OpenRoot? {
@@ -17,13 +16,13 @@ final class CacheRoot: Sendable {
     var changes: UInt64 = 0
   }
 
-  /// From one look at the root to the next. A little less than `OpenSubdirectories` go without one: other threads, which do
-  /// not wait for it, find them open meanwhile.
+  /// The time between two checks of the root. It is a little shorter than the validity of `OpenSubdirectories`, so
+  /// other threads, which do not wait for the check, still find them open.
   private static let milliseconds: Int64 = 950
 
-  /// As it was given: what messages and reports call it.
+  /// The path as the caller specified it, for messages and reports.
   let path: FilePath
-  /// Its place, independent of the working directory.
+  /// The path independent of the working directory.
   let absolutePath: FilePath
   private let forkCount = CurrentProcess.forkCount
   let files: Files
@@ -32,15 +31,11 @@ final class CacheRoot: Sendable {
   private let holder: (any RootHolder)?
   private let agreement: SettingsAgreement?
   private let state = Lock(State())
-  /// Changed with `state` locked.
+  /// Changed while `state` is locked.
   private let lastCheckMilliseconds = Atomic<Int64>(0)
   private let lastArrangement = AtomicArrangement()
 
-  /// - Parameters:
-  ///   - path: as it was given.
-  ///   - absolutePath: the same from the file system's root on.
-  ///   - holder: is asked about each directory that is found at the path, before it is used.
-  ///   - agreement: compares each with its settings; nil for a change of them.
+  /// `agreement` is `nil` for a store that changes the settings.
   init(
     path: FilePath, absolutePath: FilePath, files: Files, creates: Bool, allowsWorldWritable: Bool,
     holder: (any RootHolder)?, agreement: SettingsAgreement?
@@ -54,15 +49,13 @@ final class CacheRoot: Sendable {
     self.agreement = agreement
   }
 
-  /// A number that grows whenever another directory may be at the path.
+  /// A number that increases whenever another directory may be at the path.
   var changes: UInt64 { state.withLock { $0.changes } }
 
-  /// The arrangement of the directory that was opened last; nil before the first one.
-  ///
-  /// - Complexity: no lock and no system call.
+  /// The arrangement of the directory that was opened last, read without a lock or a system call.
   var arrangement: RecordArrangement? { lastArrangement.value }
 
-  /// The directory; nil if the path leads to none. Looks at most once a second whether it is still the one at the path.
+  /// Returns the directory, if it exists, and checks at most once a second that the path still leads to it.
   func opened() throws -> OpenRoot? {
     guard CurrentProcess.forkCount == forkCount else {
       throw BlobStoreError(
@@ -84,15 +77,13 @@ final class CacheRoot: Sendable {
     return try adopt(directory)
   }
 
-  /// The directory, if it is open and needs no look at its path yet: without a system call.
+  /// Returns the directory without a system call, if it is open and its path was checked within the last second.
   func openedLately() -> OpenRoot? { wasCheckedLately ? lastOpened : nil }
 
-  /// The directory that was opened last, if it was still there at the last look at its path.
+  /// The directory that was opened last, unless the last check of its path did not find it.
   var lastOpened: OpenRoot? { state.withLock { $0.opened } }
 
-  /// Whether the path was looked at less than a second ago, by this process: the last look holds until the next.
-  ///
-  /// - Complexity: no lock and no system call.
+  /// A Boolean value that indicates whether this process has checked the path within the last second.
   var wasCheckedLately: Bool {
     CurrentProcess.forkCount == forkCount && !isCheckDue(at: files.moment)
   }
@@ -101,9 +92,7 @@ final class CacheRoot: Sendable {
     now - lastCheckMilliseconds.load(ordering: .relaxed) >= Self.milliseconds
   }
 
-  /// The directory, made where it is missing.
-  ///
-  /// Directories made here are 0700, and on the medium before anything is put into them.
+  /// Returns the directory. A missing one is created with mode 0700, and is durable before anything is stored in it.
   func openedOrMade() throws -> OpenRoot {
     if let opened = try opened() { return opened }
     for container in try files.makeDirectories(at: absolutePath, permissions: .ownerReadWriteExecute) {
@@ -131,29 +120,27 @@ final class CacheRoot: Sendable {
     return opened
   }
 
-  /// Finds out whether the configuration agrees with the directory, and where its records lie.
-  ///
-  /// - Parameter isForStore: as in `OpenRoot.findArrangement`.
+  /// Checks the configuration against the directory, and determines its arrangement (`OpenRoot.findArrangement`).
   func lookAtSettings(of opened: OpenRoot, isForStore: Bool = false) throws {
     guard let agreement else { return }
     try agreement.check(opened, isForStore: isForStore)
     lastArrangement.set(opened.arrangement)
   }
 
-  /// Checks that the path still leads to the open directory and that its control file is still there, and closes what
-  /// is gone. Runs at most once a second, and at once when a call has found something gone.
+  /// Closes the directory or its control file if its path no longer leads to it. Returns `true` to repeat a lookup.
   ///
-  /// - Returns: whether what was found before should be looked up again.
+  /// Runs at most once a second, and immediately after a call that has found a file or directory missing.
   func forgetIfReplacedNow() throws -> Bool {
     guard let opened = state.withLock({ $0.opened }) else { return false }
-    // In this order: what changes between the two is not past, and what is opened before the second is not confirmed.
+    // The order matters: a change between the two reads is not yet past, and a subdirectory that is opened before the
+    // second one is not confirmed.
     let systemTime = SystemClock.unixNanoseconds()
     let moment = files.moment
     if let status = try files.status(of: absolutePath), opened.ownership.isSame(as: status) {
       opened.confirmSubdirectories(status, systemTime: systemTime, at: moment)
       try opened.forgetControlFileIfReplaced()
       try opened.forgetRecyclingBinIfReplaced()
-      // Until the directory says where records lie, another program may decide it.
+      // Another program may choose the arrangement until the settings contain it.
       if opened.mustSayArrangement { try lookAtSettings(of: opened) }
       return false
     }

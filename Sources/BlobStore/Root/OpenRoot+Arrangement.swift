@@ -3,22 +3,18 @@ internal import Logging
 internal import Posix
 internal import SystemPackage
 
-/// The arrangement of a directory's records: Spec/Semantics.md, N5c.
+/// The arrangement of a directory's records (Spec/Semantics.md, N5c).
 extension OpenRoot {
-  /// A record's place in this directory.
-  ///
-  /// The path may have been computed when another directory lay at the root's path.
+  /// Returns `path` for this directory's arrangement, because it may have been computed for a replaced directory.
   func placed(_ path: RecordPath) -> RecordPath { path.placed(by: arrangement) }
 
-  /// Finds out where records lie, unless the configuration says it.
+  /// Determines the arrangement, unless the configuration specifies it.
   ///
-  /// System calls: none where configuration or settings say it. Else the control file is opened, as later calls need it.
-  /// Only where that says nothing, the root is listed as far as its first entry without a dot. If there is one, the settings
-  /// are read once more.
+  /// If `isForStore` is `false`, a missing permission is not an error, but means `prefix` until a store asks.
   ///
-  /// - Parameters:
-  ///   - settings: the directory's; nil where it keeps none.
-  ///   - isForStore: false if missing permission to look means `prefix`, until a store asks.
+  /// System calls: none if the configuration or the settings specify the arrangement. Otherwise the control file is
+  /// opened, which later calls need anyway. Only without a hint in it, the root is listed up to its first entry
+  /// without a dot, and if there is such an entry, the settings are read again.
   func findArrangement(
     _ configuration: BlobStore.Configuration, settings: BlobStore.DirectorySettings?, isForStore: Bool
   ) throws {
@@ -33,22 +29,22 @@ extension OpenRoot {
   }
 
   private func findUnsaidArrangement(_ configuration: BlobStore.Configuration) throws {
-    // Where strangers make files, none of them believes another's settings.
+    // Users who do not trust each other ignore each other's settings.
     let maySay = !ownership.isSharedByStrangers
     if let hinted = try hintedArrangement(configuration.logger) {
-      // A hint goes with the control file.
+      // A hint is lost with the control file.
       return setArrangement(hinted, mustBeSaid: hinted == .spread && maySay)
     }
     guard configuration.arrangementOfNewDirectories == .spread && maySay else {
       return setArrangement(.prefix, mustBeSaid: false)
     }
     guard try hasRecordsOrOtherFiles() else { return setArrangement(.spread, mustBeSaid: true) }
-    // The records may have come since the settings were read. A first store says where they lie before it puts them there.
+    // The first store records the arrangement in the settings before it stores a record, so a record that was stored
+    // since they were read has left its arrangement there.
     let saidMeanwhile = try settings()
     setArrangement(saidMeanwhile?.arrangement ?? .prefix, mustBeSaid: false)
   }
 
-  /// The arrangement of the program that changed the directory last.
   private func hintedArrangement(_ logger: Logger) throws -> RecordArrangement? {
     do {
       return try controlFile(logger)?.hint?.layout.arrangement
@@ -57,9 +53,7 @@ extension OpenRoot {
     }
   }
 
-  /// Whether anything lies in the root but what the cache itself puts there.
-  ///
-  /// Names of the cache's own begin with a dot, and those of records never do.
+  /// Returns whether the root contains anything but the cache's own files, whose names begin with a dot.
   func hasRecordsOrOtherFiles() throws(FileError) -> Bool {
     var entries = try directory.entries()
     while try entries.advance() {

@@ -1,17 +1,13 @@
 internal import Logging
 internal import Posix
 
-/// What a store packs in a directory: Spec/Semantics.md, I1a to I1d.
+/// The packing of a directory (Spec/Semantics.md, I1a to I1d).
 extension OpenRoot {
-  /// Decides what a store packs in this directory: what its configuration says, otherwise what the directory's settings say,
-  /// otherwise nothing.
+  /// Decides what a store packs in this directory, without system calls.
   ///
-  /// A configuration that packs leaves the decision open in a directory whose settings do not mention packing, because the first
-  /// store records it there (`SettingsChange.sayWhatIsNew`).
-  ///
-  /// System calls: none.
-  ///
-  /// - Parameter settings: The directory's settings, or `nil` if it has none.
+  /// The configuration takes precedence over the directory's settings, and the default is to pack nothing. A
+  /// configuration that packs leaves the decision open in a directory whose settings do not mention packing, because
+  /// the first store records it there (`SettingsChange.sayWhatIsNew`).
   func findPacking(_ configuration: BlobStore.Configuration, settings: BlobStore.DirectorySettings?) {
     guard configuration.mayPack, let packing = configuration.packing else {
       setPacking(configuration.mayPack ? settings?.packing ?? .off : .off)
@@ -20,19 +16,16 @@ extension OpenRoot {
     if settings?.packing != nil || isOpenToOthers { setPacking(packing) }
   }
 
-  /// A Boolean value that indicates whether the directory keeps no record of what it packs.
+  /// A Boolean value that indicates whether the directory does not record what it packs.
   ///
-  /// Users who do not trust each other do not believe each other's settings. Users who may only read cannot open the control
-  /// file, without which no packed record is found.
+  /// Users who do not trust each other do not use each other's settings, and users with only read access cannot open
+  /// the control file, which packed records need.
   var isOpenToOthers: Bool { ownership.isSharedByStrangers || ownership.isOpenToReaders }
 
-  /// Whether no record was ever stored in the directory, and packs can be shared in it: the control file is missing or has
-  /// counted none, and there is no record and no pack.
+  /// Returns whether the directory has never contained a record and can have shared packs.
   ///
-  /// System calls: the control file is opened, as later calls need it. Where it does not tell, the root is listed as far as its
-  /// first entry without a dot, the packs are looked for, and `fstatfs(2)`.
-  ///
-  /// - Parameter packs: the name of the directory of packs.
+  /// System calls: the control file is opened, which later calls need anyway. If it has counted no record, the root
+  /// is listed up to its first entry without a dot, followed by `fstatat(2)` for the packs, and `fstatfs(2)`.
   func isNew(packs: String, _ logger: Logger) throws -> Bool {
     do {
       let control = try controlFile(logger)

@@ -3,13 +3,12 @@ internal import Posix
 internal import SystemPackage
 
 extension OpenRoot {
-  /// How often a subdirectory is made again that a collection has removed before anything was in it. Fewer passes can
-  /// follow each other in between, and a bound ends the loop on a faulty file system.
+  /// The number of times that a subdirectory is created again after a collection has removed it while it was empty.
+  ///
+  /// Passes cannot follow each other this quickly, so the bound only ends the loop on a faulty file system.
   static let removalsOutlasted = 100
 
-  /// Opens the subdirectory a record lies in, the root itself for the empty name; nil if it is not there.
-  ///
-  /// - Throws: `foreignFile` if it is not the cache's.
+  /// Opens the subdirectory of a record, or the root for the empty name. Throws `foreignFile` if it is not trusted.
   func openSubdirectory(_ name: String) throws -> Directory? {
     if name.isEmpty { return try directory.reopened() }
     guard let opened = try directory.openSubdirectory(name) else { return nil }
@@ -19,18 +18,16 @@ extension OpenRoot {
     return opened
   }
 
-  /// Why a subdirectory is not trusted: others may take records out of it, and put other files of that owner there.
+  /// Returns the reason for not trusting a subdirectory, from which others may take records to replace them with
+  /// other files of the same owner.
   ///
-  /// Asked where others may make names in the root. A sticky subdirectory is trusted, whichever user made it: otherwise
-  /// the other users could not store the keys that belong there.
-  ///
-  /// - Returns: nil if it is trusted.
+  /// Only a root in which others may create names needs the check. A sticky subdirectory is trusted regardless of its
+  /// owner, because otherwise the other users could not store the keys that belong there.
   func distrust(ofSubdirectory opened: borrowing Directory) throws(FileError) -> Distrust? {
     guard ownership.isSharedByStrangers else { return nil }
     return ownership.distrust(ofSubdirectory: try opened.status())
   }
 
-  /// Whether the subdirectory of a name is trusted, before something is opened in it.
   func trustsSubdirectory(_ name: String) throws(FileError) -> Bool {
     guard ownership.isSharedByStrangers, !name.isEmpty, let status = try directory.status(of: name),
       status.type == .directory
@@ -38,8 +35,7 @@ extension OpenRoot {
     return ownership.distrust(ofSubdirectory: status) == nil
   }
 
-  /// Makes a subdirectory sticky that was made before subdirectories were, so that other users cannot take records out
-  /// of it.
+  /// Makes a subdirectory of an older version sticky, so that other users cannot take records out of it.
   func mendSubdirectory(_ name: String) {
     guard ownership.isSharedByStrangers, !name.isEmpty else { return }
     do throws(FileError) {
@@ -48,13 +44,13 @@ extension OpenRoot {
       guard ownership.distrust(ofSubdirectory: status) == .writers else { return }
       try opened.setPermissions(status.permissions.union(.saveText))
     } catch {
-      // A subdirectory that cannot be mended stays foreign, and is reported as that.
+      // The subdirectory stays foreign, and is reported as such.
     }
   }
 
-  /// Opens a record's subdirectory, and makes a missing one with the root's permissions and ownership.
+  /// Opens a record's subdirectory, or creates it with the root's permissions and ownership.
   func openOrMakeSubdirectory(_ name: String) throws -> Directory {
-    // A collection may remove the empty subdirectory between its making and its opening; it does so once a pass.
+    // A collection may remove the empty subdirectory before it is opened, but only once in each pass.
     var triesLeft = Self.removalsOutlasted
     while true {
       mendSubdirectory(name)
@@ -65,7 +61,7 @@ extension OpenRoot {
       guard let made = try directory.openSubdirectory(name) else { continue }
       let status = try made.status()
       let (ownership, permissions) = ownership.wishes(forSubdirectory: status)
-      // Another user may have put something else there since: that stays as it is, and is found like any other.
+      // Another user may have replaced it in the meantime. Then it stays unchanged, and the next iteration opens it.
       guard try isJustMade(made, status, isAsWanted: ownership == nil && permissions == nil) else { continue }
       do {
         if let (user, group) = ownership { try made.setOwner(user: user, group: group) }
@@ -84,13 +80,12 @@ extension OpenRoot {
     do {
       try made.setPermissions(permissions)
     } catch  where error.errno == .notPermitted && !inherited.isEmpty {
-      // A sandbox may refuse a request for the bit, though the system has given it. Without it, each file is given its
-      // group.
+      // A sandbox may refuse to set the inherited bit, without which each file is explicitly given its group.
       try made.setPermissions(permissions.subtracting(inherited))
     }
   }
 
-  /// Whether a directory may be the one that this process has just made: its own, on this volume, and nothing in it.
+  /// Returns whether a directory can be this process's new one: its own, on the root's volume, and empty.
   ///
   /// Only a directory that needs other permissions or another owner is listed.
   private func isJustMade(
@@ -102,7 +97,7 @@ extension OpenRoot {
       var entries = try made.entries()
       return try !entries.advance()
     } catch  where error.errno == .noSuchFileOrDirectory {
-      // A collection has removed it already.
+      // A collection has already removed it.
       return false
     }
   }
@@ -111,12 +106,11 @@ extension OpenRoot {
 // MARK: - Of the cache itself
 
 extension OpenRoot {
-  /// A directory in which the cache keeps what is not a record.
+  /// Opens a directory of the cache that contains no records, or creates it with the root's permissions and owner.
   ///
-  /// System calls: `openat(2)`, `fstat(2)`, and those that make a missing directory.
+  /// System calls: `openat(2)`, `fstat(2)`, and additional ones to create a missing directory.
   ///
-  /// - Parameter makesIt: whether a missing one is made, with the root's permissions and owner.
-  /// - Returns: nil if it is missing, something else has its name, or its owner is not believed.
+  /// - Returns: `nil` if the directory is missing, its owner is not trusted, or another file has its name.
   func ownDirectory(_ name: String, makesIt: Bool) throws -> Directory? {
     do {
       guard let directory = try makesIt ? openOrMakeSubdirectory(name) : openSubdirectory(name),
@@ -134,7 +128,7 @@ extension OpenRoot {
 // MARK: - Of a record
 
 extension StoreCore {
-  /// The directory a record lies in; nil if it is missing, or something that is no directory has its name.
+  /// Returns the directory of a record, or `nil` if it is missing or not a directory.
   func recordSubdirectory(of path: RecordPath, _ open: OpenRoot) throws -> OpenSubdirectory? {
     do {
       return try open.subdirectory(path.subdirectory)
@@ -145,10 +139,8 @@ extension StoreCore {
     }
   }
 
-  /// Whether a key may have a file, beside its record in a pack or instead of it. Nothing that is remembered is asked, but for
-  /// the stripe's bit.
-  ///
-  /// System call: `fstatat(2)`; none where the stripe has no files.
+  /// Returns whether a file may exist for a key, in addition to its packed record or instead of it. The lookup uses
+  /// `fstatat(2)` and no cached state, unless the stripe has no files.
   func mayHaveFile(_ path: RecordPath, in open: OpenRoot, _ hold: borrowing KeyHold) throws -> Bool {
     guard !hold.hasNoFiles else { return false }
     do throws(FileError) {
@@ -159,10 +151,7 @@ extension StoreCore {
     }
   }
 
-  /// Looks for something in the directory that a record lies in. One that is remembered may have been removed, and made again
-  /// with a record in it: then the look is repeated there.
-  ///
-  /// - Returns: nil if the look has found nothing.
+  /// Looks up a value in the directory of a record, and again if that cached directory was removed and created again.
   func lookInSubdirectory<Found: ~Copyable>(
     of path: RecordPath, _ open: OpenRoot, _ look: (borrowing Directory) throws -> Found?
   ) throws -> Found? {
@@ -175,9 +164,7 @@ extension StoreCore {
   }
 }
 
-/// The last subdirectory that was asked for, kept open.
-///
-/// So a walk over many records of few subdirectories opens each once.
+/// The last subdirectory, kept open so that a walk over the records of few subdirectories opens each only once.
 final class LastSubdirectory {
   let open: OpenRoot
   private var name: String?
@@ -185,7 +172,6 @@ final class LastSubdirectory {
 
   init(_ open: OpenRoot) { self.open = open }
 
-  /// - Returns: nil, without calling `body`, if there is no such subdirectory.
   func with<Result>(_ name: String, _ body: (borrowing Directory) throws -> Result?) throws -> Result? {
     if self.name.map({ !$0.hasSameBytes(as: name) }) ?? true {
       directory = try open.openSubdirectory(name)

@@ -5,28 +5,26 @@ package import Posix
 internal import Synchronization
 package import SystemPackage
 
-/// The directory as it was opened.
 final class OpenRoot: Sendable {
   let directory: Directory
   let ownership: FileOwnership
   let cachedLooks = CachedLooks()
   private let control = Lock<ControlFileState>(.notLookedFor)
   private let isRetired = Atomic(false)
-  /// Whether the look for a directory of packs has found none.
+  /// A Boolean value that indicates whether the directory of packs was missing at the last check.
   private let hasNoPacks = Atomic(false)
   private let bin = Lock<BinState>(.notLookedFor)
   private let subdirectories: OpenSubdirectories
   private let knownArrangement = AtomicArrangement()
   private let isArrangementUnsaid = Atomic(false)
   private let knownPacking = AtomicPacking()
-  /// Given back when the directory is no longer in use.
   private let hold: (any RootHold)?
 
   private enum ControlFileState {
     case notLookedFor
-    /// It was not there, or could not be opened, when a load looked.
+    /// A load found that the file was missing or could not be opened.
     case absent
-    /// By a process that may not write to it. Loads alone use it.
+    /// This process may not write to the file, so only loads use it.
     case readable(ControlFile)
     case open(ControlFile)
 
@@ -54,10 +52,9 @@ final class OpenRoot: Sendable {
     self.directory = directory
   }
 
-  /// Where its records lie.
   var arrangement: RecordArrangement { knownArrangement.value ?? .prefix }
 
-  /// Whether a store must write the arrangement into the settings before its first record.
+  /// A Boolean value that indicates whether the first store must record the arrangement in the settings.
   var mustSayArrangement: Bool { isArrangementUnsaid.load(ordering: .relaxed) }
 
   func setArrangement(_ arrangement: RecordArrangement, mustBeSaid: Bool) {
@@ -65,17 +62,16 @@ final class OpenRoot: Sendable {
     isArrangementUnsaid.store(mustBeSaid, ordering: .relaxed)
   }
 
-  /// What the store packs here; nil until the first store has found out whether the directory is new.
+  /// The packing of stores, or `nil` until the first store has determined whether the directory is new.
   var packing: BlobStore.Packing? { knownPacking.value }
 
   func setPacking(_ packing: BlobStore.Packing) { knownPacking.set(packing) }
 
-  /// The control file, opened when it is first needed; nil if it is missing.
   func controlFile(_ logger: Logger) throws -> ControlFile? {
     if let opened = openedControlFile { return opened }
     guard let found = try ControlFile.open(in: directory, ownership, logger: logger) else { return nil }
     return control.withLock { control in
-      // Two threads may have opened it: the locks of one process are on one.
+      // Two threads may have opened it, and all locks of a process must use one open file.
       if let opened = control.opened { return opened }
       control = .open(found)
       if isRetired.load(ordering: .relaxed) { found.retire() }
@@ -83,11 +79,9 @@ final class OpenRoot: Sendable {
     }
   }
 
-  /// The control file for a load, which looks for a missing one once a second.
+  /// Returns the control file for a load, which looks for a missing one once a second.
   ///
-  /// A load that may not write to it reads it, and is not counted. One that may not read it either goes without generations.
-  ///
-  /// - Throws: what else keeps it from being opened.
+  /// A load that may not write to the file reads it, and is not counted. Without read access, it has no generations.
   func controlFileOfLoads(_ logger: Logger) throws(FileError) -> ControlFile? {
     switch control.withLock({ $0 }) {
     case .readable(let opened), .open(let opened): return opened
@@ -107,7 +101,7 @@ final class OpenRoot: Sendable {
     }
   }
 
-  /// - Returns: nil also where the caller lacks a permission, or the file is none that this process can use.
+  /// Returns `nil` also if the caller lacks a permission, or this process cannot use the file.
   private func unlessRefused(_ logger: Logger, _ open: () throws -> ControlFile?) throws(FileError) -> ControlFile? {
     do {
       return try open()
@@ -118,10 +112,8 @@ final class OpenRoot: Sendable {
     }
   }
 
-  /// The control file, if it has been opened already.
   var openedControlFile: ControlFile? { control.withLock { $0.opened } }
 
-  /// Closes a control file that was deleted.
   func forget(_ deleted: ControlFile) {
     control.withLock { control in
       if control.readable === deleted { control = .notLookedFor }
@@ -129,17 +121,15 @@ final class OpenRoot: Sendable {
     deleted.retire()
   }
 
-  /// The store has let go of the directory: nothing is answered by its control file without a look.
-  ///
-  /// A control file that is opened later finds this.
+  /// Marks the directory as no longer used by the store, so that no result is valid without a check. A control file
+  /// that is opened later is retired too.
   func retire() {
     isRetired.store(true, ordering: .relaxed)
     control.withLock { $0.readable?.retire() }
   }
 
-  /// Closes the control file if it was deleted or moved away. A process that changes nothing finds out only here.
-  ///
-  /// Where it was missing, the next load looks again.
+  /// Closes the control file if it was deleted or moved, which a process without changes notices only here. If it was
+  /// missing, the next load tries again.
   func forgetControlFileIfReplaced() throws {
     guard let opened = control.withLock({ $0.readable }) else {
       hasNoPacks.store(false, ordering: .relaxed)
@@ -148,7 +138,7 @@ final class OpenRoot: Sendable {
     if try !opened.file.isCurrent(in: directory) { forget(opened) }
   }
 
-  /// Whether something has the name of the directory of packs; looked at once a second where the control file is missing.
+  /// Returns whether a directory of packs may exist, which is checked once a second if the control file is missing.
   func mayHavePacks(named name: String) throws(FileError) -> Bool {
     if hasNoPacks.load(ordering: .relaxed) { return false }
     let isThere = try directory.status(of: name) != nil
@@ -156,9 +146,7 @@ final class OpenRoot: Sendable {
     return isThere
   }
 
-  /// The recycling bin, opened when it is first needed.
-  ///
-  /// - Returns: nil if it is missing, or something else has its name.
+  /// Returns the recycling bin, or `nil` if it is missing or another file has its name.
   func recyclingBin(makesIt: Bool) throws -> RecyclingBin? {
     switch bin.withLock({ $0 }) {
     case .open(let opened): return opened
@@ -170,7 +158,6 @@ final class OpenRoot: Sendable {
       return nil
     }
     return bin.withLock { bin in
-      // Two threads may have opened it.
       if case .open(let opened) = bin { return opened }
       bin = .open(found)
       return found
@@ -182,10 +169,9 @@ final class OpenRoot: Sendable {
     return RecyclingBin(directory)
   }
 
-  /// Closes the recycling bin, which is looked for again when it is needed.
   func forgetRecyclingBin() { bin.withLock { $0 = .notLookedFor } }
 
-  /// Forgets the recycling bin if the name does not lead to it any more, and a missing one, which may be there by now.
+  /// Forgets the recycling bin if it was replaced, or was missing and may exist by now.
   func forgetRecyclingBinIfReplaced() throws {
     switch bin.withLock({ $0 }) {
     case .notLookedFor: return
@@ -199,9 +185,6 @@ final class OpenRoot: Sendable {
     forgetRecyclingBin()
   }
 
-  /// The subdirectory a record lies in, remembered for the next call that works there.
-  ///
-  /// - Returns: nil if it is missing.
   func subdirectory(_ name: String) throws -> OpenSubdirectory? {
     if let opened = subdirectories.find(name, at: directory.moment) { return opened }
     let start = directory.moment
@@ -209,7 +192,6 @@ final class OpenRoot: Sendable {
     return remember(directory, name, since: start)
   }
 
-  /// The subdirectory a record lies in, made where it is missing.
   func madeSubdirectory(_ name: String) throws -> OpenSubdirectory {
     if let opened = subdirectories.find(name, at: directory.moment) { return opened }
     let start = directory.moment
@@ -218,22 +200,19 @@ final class OpenRoot: Sendable {
 
   private func remember(_ directory: consuming Directory, _ name: String, since start: Int64) -> OpenSubdirectory {
     let opened = OpenSubdirectory(directory)
-    // Where nothing can be shared in memory, another host may remove it, and calls may say so in other ways.
+    // Without shared memory, another host may remove the directory, which system calls may report in other ways.
     if openedControlFile?.isMapped == true { subdirectories.remember(opened, name, since: start) }
     return opened
   }
 
-  /// The directory is still the one at its path, and was looked at.
   func confirmSubdirectories(_ status: Stat, systemTime: Int64, at moment: Int64) {
     subdirectories.confirm(status, systemTime: systemTime, at: moment)
   }
 
-  /// Nothing could be put there: it is opened anew when it is needed.
+  /// Forgets a subdirectory in which nothing could be created. It is opened again when it is needed.
   func forgetSubdirectory(_ name: String) { subdirectories.forget(name) }
 
-  /// Forgets a subdirectory in which nothing was found, if it is not the one of its name any more.
-  ///
-  /// - Returns: whether to look again.
+  /// Forgets a subdirectory without the expected file if its name leads to another one, and returns whether it did.
   func forgetSubdirectoryIfReplaced(_ name: String, _ opened: OpenSubdirectory) throws -> Bool {
     let (named, status) = (try directory.status(of: name.isEmpty ? "." : name), try opened.directory.status())
     if named?.inode == status.inode, named?.deviceID == status.deviceID { return false }
@@ -244,7 +223,7 @@ final class OpenRoot: Sendable {
 
 #if DEBUG
   extension OpenRoot {
-    /// Traps where an invariant of the subdirectories or of the bin does not hold. For tests; O(*n*).
+    /// Traps if an invariant does not hold. For tests, O(*n*).
     func checkInvariants() {
       subdirectories.checkInvariants()
       bin.withLock { if case .open(let bin) = $0 { bin.checkInvariants() } }
@@ -252,15 +231,15 @@ final class OpenRoot: Sendable {
   }
 #endif
 
-/// Remembers for a while that a directory's file system cannot look without waiting, such as tmpfs.
+/// Remembers temporarily that a file system, such as tmpfs, does not support lookups without waiting.
 struct CachedLooks: ~Copyable, Sendable {
-  /// A try costs a load some microseconds; a kernel or a mount changes seldom.
+  /// An attempt costs a load some microseconds, and a kernel or a mount changes rarely.
   static let pauseMilliseconds: Int64 = 10_000
 
-  /// 0 before the first refusal.
+  /// The time of the next attempt, or 0 before the first refusal.
   private let resumption = Atomic<Int64>(0)
 
-  /// - Parameter now: of `Files.moment`, which is not read as long as nothing was refused.
+  /// Returns whether to try such a lookup. The clock is read only after a refusal.
   func areWorthTrying(at now: @autoclosure () -> Int64) -> Bool {
     let resumption = resumption.load(ordering: .relaxed)
     return resumption == 0 || now() >= resumption
@@ -271,20 +250,20 @@ struct CachedLooks: ~Copyable, Sendable {
   }
 }
 
-/// May refuse the directories in which a store works, and knows how long it works there. A cache in front of the store
-/// holds its root, so that one directory has one cache.
+/// An object that may refuse the directories in which a store works, and that knows how long it works there.
+///
+/// A cache in front of the store holds its root, so that a directory has only one such cache.
 package protocol RootHolder: Sendable {
-  /// A directory was found at the store's path, and is about to be used.
+  /// Approves a directory before it is used, and returns an object that the store retains during its use.
   ///
-  /// - Returns: what the store keeps as long as it uses the directory.
-  /// - Throws: where it is not to be used.
+  /// - Throws: An error if the directory must not be used.
   func hold(_ directory: FileIdentity, at path: FilePath) throws(BlobStoreError) -> any RootHold
 }
 
 package protocol RootHold: AnyObject, Sendable {}
 
 extension BlobStoreError {
-  /// The directory is in use by another cache of the process.
+  /// Creates the error for a directory that another cache of the process uses.
   package init(rootIsTaken message: String, path: FilePath) {
     self.init(.invalidConfiguration, message, path: path)
   }

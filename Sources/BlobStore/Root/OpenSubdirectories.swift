@@ -3,44 +3,40 @@ internal import Locks
 package import Posix
 package import SystemPackage
 
-/// A subdirectory that stays open while it is used or remembered.
+/// A subdirectory that stays open while it is used or cached.
 package final class OpenSubdirectory: Sendable {
   package let directory: Directory
 
   package init(_ directory: consuming Directory) { self.directory = directory }
 }
 
-/// The recently used subdirectories of stores and removals, kept open for the next ones.
+/// The recently used subdirectories of stores and removals, which stay open for later ones.
 ///
-/// Opening and closing one takes a tenth of the time of a small store. None is used for longer than a second, unless a
-/// look at the unchanged root shows that its name still leads to it. So a moved or replaced one is noticed as soon as a
-/// root is, and a removed one at once.
+/// Opening and closing a directory takes a tenth of the time of a small store. A cached directory is used for at most
+/// a second, unless a check of the unchanged root confirms that its name still leads to it. A moved or replaced
+/// subdirectory is therefore noticed as soon as a replaced root, and a removed one immediately.
 package final class OpenSubdirectories: Sendable {
   private typealias Table = [PackedName: OpenSubdirectory]
 
-  /// A name in one word, which is hashed and compared much faster.
-  ///
-  /// Names of a `RecordLayout` have two UTF-16 code units, rounded up to whole scalars: seven bytes at most.
+  /// A name in one word, which is hashed and compared much faster. Names of a `RecordLayout` have two UTF-16 code
+  /// units, rounded up to whole scalars, which are at most seven bytes.
   private struct PackedName: Hashable {
     private let word: UInt64
 
-    /// - Returns: nil for a longer one.
     init?(_ name: String) {
       guard name.utf8.count < 8 else { return nil }
-      // After a leading one, which tells how many bytes there are.
+      // The leading 1 encodes the number of bytes.
       word = name.utf8.reduce(1) { $0 << 8 | UInt64($1) }
     }
   }
 
   private struct State {
     var table: Table = [:]
-    /// No later than the first of them was opened.
+    /// A time not later than the opening of any of the directories.
     var start: Int64 = 0
-    /// When all of them were known last to be the ones of their names.
+    /// The last time at which all names were known to lead to these directories.
     var confirmation: Int64 = 0
-    /// The root's change time, and a moment before it was read.
-    ///
-    /// nil if a further change might not show in it.
+    /// The root's change time and a moment before it was read, or `nil` if a further change might not alter it.
     var root: (changeNanoseconds: Int64, moment: Int64)?
 
     mutating func forgetAll() -> Table {
@@ -58,8 +54,6 @@ package final class OpenSubdirectories: Sendable {
 
   private static let milliseconds: Int64 = 1000
 
-  /// - Parameter now: of the clock of `remember`.
-  /// - Returns: nil if the one of this name is not open.
   package func find(_ name: String, at now: Int64) -> OpenSubdirectory? {
     guard let name = PackedName(name) else { return nil }
     let (found, outdated): (OpenSubdirectory?, Table?) = state.withLock { state in
@@ -70,8 +64,9 @@ package final class OpenSubdirectories: Sendable {
     return found
   }
 
-  /// - Parameter start: a moment before it was opened, by a clock that only goes forward, in milliseconds. One that was opened before those that are remembered is not: what they
-  ///   are known by does not hold for it.
+  /// Caches a subdirectory that was opened after `start`, a time of a monotonic clock in milliseconds.
+  ///
+  /// A directory that was opened before the cached ones is not added, because their confirmation is not valid for it.
   package func remember(_ subdirectory: OpenSubdirectory, _ name: String, since start: Int64) {
     guard let name = PackedName(name) else { return }
     if !budget.take() {
@@ -85,12 +80,12 @@ package final class OpenSubdirectories: Sendable {
     if !isOneMore { budget.giveBack(1) }
   }
 
-  /// The root was looked at.
+  /// Confirms the directories, or forgets them if the root has changed.
   ///
   /// - Parameters:
-  ///   - systemTime: Unix nanoseconds, from before the look.
-  ///   - moment: of the clock of `remember`, from between the two. A subdirectory opened from then on is opened after
-  ///     the root's last change, if its change time was past before.
+  ///   - systemTime: The Unix time in nanoseconds before the root's status was read.
+  ///   - moment: The time of the clock of `remember`, read between `systemTime` and the status. A subdirectory that
+  ///     is opened after it is opened after the root's last change, if the change time was already past.
   package func confirm(_ root: Stat, systemTime: Int64, at moment: Int64) {
     let changeNanoseconds = root.changeNanoseconds
     let outdated: Table? = state.withLock { state in
@@ -104,20 +99,19 @@ package final class OpenSubdirectories: Sendable {
     if let outdated { close(outdated) }
   }
 
-  /// Forgets the directory of this name.
   package func forget(_ name: String) {
     guard let name = PackedName(name) else { return }
     let former = state.withLock { $0.table.removeValue(forKey: name) }
     if former != nil { budget.giveBack(1) }
   }
 
-  /// Closes directories without the lock, so that no thread waits for it.
+  /// Closes directories without holding the lock, so that no thread waits for it.
   private func close(_ forgotten: consuming Table) { budget.giveBack(forgotten.count) }
 }
 
 #if DEBUG
   extension OpenSubdirectories {
-    /// Traps where an invariant does not hold. For tests.
+    /// Traps if an invariant does not hold. For tests.
     func checkInvariants() {
       state.withLock { state in
         precondition(state.table.isEmpty || state.start <= state.confirmation)

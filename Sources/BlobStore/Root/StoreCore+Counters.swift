@@ -8,7 +8,7 @@ extension StoreCore {
     return control.counters
   }
 
-  /// Whether this library, of this version or a later one, has changed the directory.
+  /// Returns whether any version of this library has changed the directory.
   func hasControlFile() throws -> Bool {
     guard let open = try root.opened(), let control = countersFile(of: open) else { return false }
     return !control.file.isDamaged && !control.file.mayBePlanted
@@ -18,7 +18,7 @@ extension StoreCore {
     do {
       return try open.controlFile(configuration.logger)
     } catch {
-      // A directory without a usable control file is enumerated all the same.
+      // Without a usable control file, the directory is enumerated.
       configuration.logger.debug("\(BlobStoreError(error, operation: "count", key: nil))")
       return nil
     }

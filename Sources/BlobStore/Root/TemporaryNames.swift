@@ -2,20 +2,19 @@ internal import Locks
 internal import Posix
 internal import Synchronization
 
-/// Names for temporary files that no other store gives: a random start, then counted. And what has them just now, for a
-/// program that a signal ends.
+/// Unique temporary names from a random start. The files of watched names are unlinked if a signal ends the program.
 package final class TemporaryNames: Sendable {
-  /// Of up to fifteen digits, which are a string without an allocation.
+  /// A number of at most fifteen digits, which form a string without an allocation.
   private let counter = Atomic(UInt64.random(in: 0..<1 << 60))
   private let isWatched = Atomic(false)
   private let inTheMaking: Lock<[String: OpenSubdirectory]> = Lock([:])
 
   init() {}
 
-  /// Names of temporary files begin so. They are dot files, and so never records.
+  /// The prefix of temporary names. They begin with a dot, and therefore never belong to records.
   static let prefix = ".tmp-"
 
-  /// Whether a store may have given the name. Other programs' temporary files are foreign.
+  /// Returns whether a store may have generated the name. The temporary files of other programs are foreign.
   static func isName(_ name: String) -> Bool {
     guard name.utf8.starts(with: prefix.utf8) else { return false }
     let number = name.utf8.dropFirst(prefix.utf8.count)
@@ -27,13 +26,12 @@ package final class TemporaryNames: Sendable {
     Self.prefix + String(counter.wrappingAdd(1, ordering: .relaxed).newValue, radix: 16)
   }
 
-  /// A file is about to get the name.
+  /// Notes a file before it gets the name.
   package func note(_ name: String, in subdirectory: OpenSubdirectory) {
     guard isWatched.load(ordering: .relaxed) else { return }
     inTheMaking.withLock { $0[name] = subdirectory }
   }
 
-  /// No file of this store has the name any more.
   package func forget(_ name: String) {
     guard isWatched.load(ordering: .relaxed) else { return }
     inTheMaking.withLock { $0[name] = nil }
@@ -41,13 +39,13 @@ package final class TemporaryNames: Sendable {
 }
 
 extension TemporaryNames {
-  /// From now on it is known which files have names. Before the first of them.
+  /// Starts to track which files have names, which must precede the first of them.
   package func watch() { isWatched.store(true, ordering: .relaxed) }
 
-  /// Unlinks the files that have names just now; meanwhile, and while `end` runs, no other gets one.
+  /// Unlinks the files that have names now, and prevents new ones until `end` has returned.
   package func abandonAll<Result>(_ end: () -> Result) -> Result {
     inTheMaking.withLock { files in
-      // The process is about to end; what cannot be unlinked now, a collection takes.
+      // The process is about to end, so a collection removes any file that cannot be unlinked now.
       for (name, subdirectory) in files { _ = try? subdirectory.directory.unlink(name) }
       return end()
     }

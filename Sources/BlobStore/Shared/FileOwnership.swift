@@ -1,18 +1,14 @@
 internal import Posix
 internal import SystemPackage
 
-/// Whose files in a cache's directory are believed, and who owns a new file: both follow from the directory's owner.
+/// The trusted owners of files in the directory and the owner of new ones, both derived from its owner.
 struct FileOwnership: Sendable {
-  /// A record file belongs to the caller, to the owner of the root, or to its group where that shares it; another's is
-  /// foreign.
+  /// The owners whose files are records: the caller, the owner of the root, or its group if that shares the root.
   let owners: FileOwners
-  /// The root's.
   private let status: Stat
   private let callerGroup = Credentials.group
-  /// Whether the caller may give the root's group its files.
   private let mayGiveGroup: Bool
 
-  /// - Parameter status: of the root.
   init(of status: Stat) {
     self.status = status
     owners = FileOwners(caller: Credentials.user, directory: status)
@@ -21,36 +17,35 @@ struct FileOwnership: Sendable {
 
   func owns(_ status: Stat) -> Bool { owners.include(ownerOf: status) }
 
-  /// Whether a file is as this process would make one for a record, and has one name only: then it may become one.
+  /// Returns whether a file can become a record, because it is like a new file of this process and has one name.
   func isRecyclable(_ file: Stat) -> Bool {
     file.linkCount == 1 && file.deviceID == status.deviceID
       && file.permissions == permissions(of: .record, group: file.groupID)
       && file.userID == ownerOfNewFiles
-      // Where the group shares the cache, a record of another group would be foreign to it.
+      // If the group shares the cache, a record of another group would be foreign to it.
       && (file.groupID == status.groupID || (owners.group == nil && file.groupID == callerGroup))
   }
 
-  /// Whose files this process makes, and whose it may overwrite: a lease is for a file's owner.
+  /// The owner of files that this process creates and may overwrite, because a lease needs the file's owner.
   var ownerOfNewFiles: UserID { owners.caller.rawValue == 0 ? status.userID : owners.caller }
 
-  /// Whether a file or directory may be one that this process has made: its own, on the root's volume.
+  /// Returns whether this process may have created a file or directory: it owns it, and it is on the root's volume.
   func isOwn(_ created: Stat) -> Bool {
     created.userID == owners.caller && created.deviceID == status.deviceID
   }
 
-  /// Whether no process may recycle a file: it has another name, or permissions that the root's no longer give.
+  /// Returns whether no process can recycle a file, due to another name, or permissions that differ from the root's.
   func isWorn(_ file: Stat) -> Bool {
     file.linkCount > 1 || file.permissions != permissions(of: .record, group: file.groupID)
   }
 
-  /// Whether it is the same directory, and has the same owner and permissions, which its files get too.
+  /// Returns whether this is the same directory with the same owner and permissions, which its files inherit.
   func isSame(as status: Stat) -> Bool {
     status.deviceID == self.status.deviceID && status.inode == self.status.inode
       && status.permissions == self.status.permissions && status.userID == self.status.userID
       && status.groupID == self.status.groupID
   }
 
-  /// Whether it is the same directory.
   func isSameDirectory(as other: FileOwnership) -> Bool {
     status.deviceID == other.status.deviceID && status.inode == other.status.inode
   }
@@ -59,27 +54,26 @@ struct FileOwnership: Sendable {
     status.permissions.contains(.otherWrite) && !status.permissions.contains(.saveText)
   }
 
-  /// Whether others may make names in it, and take none away: what lies there may be theirs.
+  /// A Boolean value that indicates whether other users may create names in the root, and cannot remove any.
   var isSharedByStrangers: Bool {
     status.permissions.contains(.saveText) && !status.permissions.isDisjoint(with: [.groupWrite, .otherWrite])
   }
 
-  /// Whether users without the right to change the directory may open and lock it.
+  /// A Boolean value that indicates whether users who may not change the directory can open and lock it.
   var isOpenToReaders: Bool {
     status.permissions.withoutReaders != status.permissions
   }
 
-  /// Whether users that could not write to a new control file can write to this one. They may have it open, so new
-  /// permissions would not be enough.
+  /// Returns whether more users may write to this control file than to a new one. They may have it open, so changing
+  /// its permissions would not be enough.
   func isOutgrown(control: Stat) -> Bool {
-    // Where any user may make names, a new one would be no better.
+    // If any user may create names, a new file would be no better.
     guard !isSharedByStrangers else { return false }
     if case .owner = owners.distrust(of: control) { return false }
     let writers = control.permissions.intersection([.groupWrite, .otherWrite])
     return !permissions(of: .control, group: control.groupID).isSuperset(of: writers)
   }
 
-  /// Why a subdirectory is not trusted; nil if it is.
   func distrust(ofSubdirectory status: Stat) -> Distrust? {
     status.permissions.contains(.saveText) ? nil : owners.distrust(of: status)
   }
@@ -88,20 +82,17 @@ struct FileOwnership: Sendable {
 // MARK: - New files
 
 extension FileOwnership {
-  /// What a file that the cache makes is for.
   enum FileRole {
     case record
-    /// Holds the locks of those users alone that may change the directory.
+    /// Contains the locks, which only users who may change the directory may take.
     case control
   }
 
-  /// The permissions of a new file: the root's, without write bits for users that may not change the cache.
-  ///
-  /// - Parameter group: the file's, if it is not the root's.
+  /// Returns the permissions of a new file: the root's, without write access for users who may not change the cache.
   func permissions(of role: FileRole, group: GroupID? = nil) -> FilePermissions {
     var permissions = status.permissions.intersection(FilePermissions(rawValue: 0o666))
     if status.permissions.contains(.saveText) {
-      // A user that takes locks needs to write to the control file, whatever its other rights there.
+      // A user who takes locks must be able to write to the control file, regardless of other permissions.
       if role == .record { permissions.subtract([.groupWrite, .otherWrite]) }
     } else if let group, group != status.groupID, !permissions.contains(.otherWrite) {
       permissions.remove(.groupWrite)
@@ -117,8 +108,8 @@ extension FileOwnership {
     return permissions
   }
 
-  /// The owner and group that a new file or subdirectory must be given. nil where it has them, and where this process
-  /// may not give them.
+  /// Returns the owner and group that a new file or subdirectory must receive, or `nil` if it has them or this
+  /// process may not assign them.
   func ownershipToGive(_ created: Stat) -> (user: UserID?, group: GroupID?)? {
     let isRoot = owners.caller.rawValue == 0
     let user = isRoot && created.userID != status.userID ? status.userID : nil
@@ -126,7 +117,7 @@ extension FileOwnership {
     return user == nil && group == nil ? nil : (user, group)
   }
 
-  /// Ownership and permissions that a new subdirectory must still be given; nil for those it has.
+  /// Returns the owner, group, and permissions that a new subdirectory still needs.
   func wishes(
     forSubdirectory made: Stat
   ) -> (ownership: (user: UserID?, group: GroupID?)?, permissions: FilePermissions?) {
@@ -138,7 +129,7 @@ extension FileOwnership {
 }
 
 extension FilePermissions {
-  /// Without the read bits of classes that have no write bit, because a user that opens a file can lock it.
+  /// The permissions with read access only for classes with write access, because a reader can lock a file.
   var withoutReaders: FilePermissions {
     var permissions = self
     if !permissions.contains(.groupWrite) { permissions.remove(.groupRead) }

@@ -3,9 +3,6 @@ internal import Posix
 internal import SystemPackage
 
 extension SharedFile {
-  /// Opens the file of a format in a directory, if there is one.
-  ///
-  /// - Parameter access: `read` for a process that may not write to it.
   static func open(
     _ format: Format, in directory: borrowing Directory, _ ownership: FileOwnership, logger: Logger,
     for access: FileAccess = .readWrite
@@ -35,25 +32,25 @@ extension SharedFile {
     }
   }
 
-  /// What lies under the name of a shared file.
   enum Content: ~Copyable {
     case current(MappedFile)
-    /// No process can map it.
+    /// A file that no process can map.
     case locksOnly(reason: String, level: Logger.Level = .warning)
-    /// Made by a later version of this library, which may lock in another way.
+    /// A file of a later version of this library, which may use other locks.
     case later(version: UInt64)
-    /// To be replaced. Its bytes are no version's, as a power cut may leave them, or too many users may write to it.
+    /// A file to replace, because a power cut or another program has damaged it, or too many users may write to it.
     case damaged(reason: String = "damaged")
 
-    /// - Throws: where only this process cannot map it. It must change nothing then, for the others would not notice.
+    /// Classifies the content. Throws an error if only this process cannot map the file, and must therefore change
+    /// nothing, because other processes would not notice the change.
     init(
       of file: borrowing OpenFile, _ status: Stat, _ format: Format, _ ownership: FileOwnership,
       for access: FileAccess = .readWrite
     ) throws {
-      // A writer can end the processes that have the file mapped, by truncating it, and can put any bytes into it.
+      // By truncating the file, a writer can end the processes that map it, and it can write any bytes to it.
       let isOutgrown = ownership.isOutgrown(control: status)
       if !isOutgrown, let distrust = ownership.owners.distrust(of: status) {
-        // In a sticky directory in which others may make names, each other user's file is like that.
+        // In a sticky directory in which others may create names, this is true of each other user's file.
         self = .locksOnly(reason: "\(distrust)", level: ownership.isSharedByStrangers ? .notice : .warning)
         return
       }
@@ -61,7 +58,7 @@ extension SharedFile {
         self = .locksOnly(reason: hazard.reason, level: hazard == .needsRoom ? .info : .warning)
         return
       }
-      // Read before the file is mapped: another version's may be too short to be mapped.
+      // Read before the file is mapped, because a file of another version may be too short.
       let (magic, version) = try file.magicAndVersion()
       guard magic == format.magic, version >= format.version else {
         self = .damaged()
@@ -99,7 +96,7 @@ extension MappingHazard {
 }
 
 extension OpenFile {
-  /// The first two words of a shared file; zeros for missing bytes.
+  /// Returns the first two words of a shared file, in which missing bytes are zero.
   fileprivate borrowing func magicAndVersion() throws(FileError) -> (magic: UInt64, version: UInt64) {
     try unsafe withUnsafeTemporaryAllocation(of: UInt64.self, capacity: 2) { words throws(FileError) in
       unsafe words.initialize(repeating: 0)

@@ -4,22 +4,21 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// A file at the root that the processes of a directory have in common: bytes to lock, and where possible memory.
+/// A file at the root that processes share, with bytes to lock and, if possible, memory.
 ///
-/// All of it can be rebuilt. The next change replaces a damaged one as a whole.
+/// Its content can be rebuilt, so the next change replaces a damaged file as a whole.
 final class SharedFile: Sendable {
   let format: Format
   private let file: OpenFile
-  /// nil where the file could not be mapped, or has a later version: locks work all the same.
+  /// The mapped memory, or `nil` if the file could not be mapped. Locks do not need it.
   private let map: MappedFile?
   private let access: FileAccess
-  /// Whether the content is no version's, so that the next change must replace the file. Its locks count until then.
+  /// A Boolean value that indicates whether the next change must replace the file. Its locks are valid until then.
   let isDamaged: Bool
-  /// Whose files are records in the directory.
   let owners: FileOwners
-  /// Permissions that keep readers from locking it; nil once they are given, and where this process may not give them.
+  /// The permissions that keep readers from locking the file, or `nil` if they are set or cannot be set.
   private let permissionsToGive: Lock<FilePermissions?>
-  /// Whether it belongs to a user that the directory does not trust: then its presence proves nothing.
+  /// A Boolean value that indicates whether an untrusted user owns the file, so its existence proves nothing.
   let mayBePlanted: Bool
 
   init(
@@ -38,7 +37,7 @@ final class SharedFile: Sendable {
     self.isDamaged = isDamaged
   }
 
-  /// Keeps users that may not change the directory from its locks, if it was made when they could open it.
+  /// Removes the access of users who may not change the directory, if the file was created with it.
   func shutReadersOut(_ logger: Logger) {
     let permissions = permissionsToGive.withLock { permissions in
       defer { permissions = nil }
@@ -56,21 +55,17 @@ final class SharedFile: Sendable {
 // MARK: - Locks
 
 extension SharedFile {
-  /// Tries to lock bytes for this open file, whether it has its name or not.
   func tryLock(_ bytes: Range<Int64>, isShared: Bool = false) throws(FileError) -> Bool {
     try file.tryLock(bytes: bytes, isShared: isShared)
   }
 
-  /// Whether another open file, of this process or of another, holds a lock on one of the bytes.
   func areLockedElsewhere(_ bytes: Range<Int64>) throws(FileError) -> Bool {
     try file.areLockedElsewhere(bytes: bytes)
   }
 
-  /// Tries to lock bytes for this open file.
+  /// Tries to lock bytes. Returns `nil` if the file was deleted or replaced, so that its locks have no effect.
   ///
   /// System calls: `fcntl(2)`, `fstat(2)`.
-  ///
-  /// - Returns: nil if the file was deleted or replaced, so that its locks bind no other process: open it again.
   func tryLock(_ bytes: Range<Int64>, in directory: borrowing Directory) throws -> Bool? {
     do {
       guard try file.tryLock(bytes: bytes) else { return false }
@@ -79,26 +74,25 @@ extension SharedFile {
       return nil
     }
     var isTaken = false
-    // A lock that is not handed out must not stay, also if the look at the file throws. The file is open as long as the
-    // process lives, and all others would wait.
+    // An unused lock must be released, even if `isCurrent` throws, because all others would wait as long as this
+    // process keeps the file open.
     defer { if !isTaken { unlock(bytes) } }
-    // One that was moved away is noticed a second later.
+    // A file that was moved is noticed a second later.
     isTaken = try isCurrent(in: directory, isTrusted: true)
     return isTaken ? true : nil
   }
 
-  /// Whether the file still has its name. Without it, the content has lost its meaning.
-  ///
-  /// - Parameter isTrusted: spares a look at the name in nearly all cases. A file that was moved away is current then.
+  /// Returns whether the file still has its name, without which its content is meaningless. If `isTrusted`, the name
+  /// is rarely looked up, so a file that was moved is considered current.
   func isCurrent(in directory: borrowing Directory, isTrusted: Bool = false) throws -> Bool {
     guard let status = try existingStatus() else { return false }
-    // A file with another name, such as a backup's, lives on when it loses this one. So does a damaged one that another
-    // user has linked here: it is replaced.
+    // A file with another name, such as a backup's, still exists when it loses this one. A damaged file that another
+    // user has linked here is replaced.
     if isTrusted, status.linkCount == 1, !isDamaged { return true }
     return try format.isLinked(status, in: directory)
   }
 
-  /// nil if another host of a network file system has deleted the file.
+  /// Returns the status, or `nil` if another host of a network file system has deleted the file.
   private func existingStatus() throws(FileError) -> Stat? {
     do {
       return try file.status()
@@ -109,7 +103,7 @@ extension SharedFile {
   }
 
   func unlock(_ bytes: Range<Int64>) {
-    // Fails only for an invalid descriptor or range. If it did, the lock would go with the process.
+    // Fails only for an invalid descriptor or range. The lock would then be released with the process.
     try? file.unlock(bytes: bytes)
   }
 }
@@ -117,59 +111,52 @@ extension SharedFile {
 // MARK: - Words
 
 extension SharedFile {
-  /// Whether there is memory to share, in which this process may write too.
+  /// A Boolean value that indicates whether the file is mapped, and this process may write to it.
   var isMapped: Bool { map != nil && access == .readWrite }
 
-  /// Whether there are words to read.
+  /// A Boolean value that indicates whether the file is mapped.
   var isReadable: Bool { map != nil }
 
-  /// Comes before a step in the file's memory.
   func willStep(_ step: SystemCall) throws(FileError) { try file.willStep(step) }
 
-  /// Runs a closure on a word, of a file that is mapped. It writes to none that is only readable.
+  /// Calls a closure with a word of a mapped file. The closure must not write if the file is only readable.
   func withWord<Word: AtomicRepresentable, Result>(
     at offset: Int, as type: Word.Type, _ body: (borrowing Atomic<Word>) -> Result
   ) -> Result {
     map!.withWord(at: offset, as: type, body)
   }
 
-  /// Asks the processor for a line of a file that is mapped.
   func prefetch(at offset: Int) { map!.prefetch(at: offset) }
 
-  /// Runs a closure on words that follow each other, of a file that is mapped.
   func withWords<Result>(at offset: Int, count: Int, _ body: (UnsafePointer<Atomic<UInt64>>) -> Result) -> Result {
     unsafe map!.withWords(at: offset, count: count, body)
   }
 }
 
 extension SharedFile {
-  /// One kind of shared file: its name, its version, and the bytes that are locked.
+  /// A kind of shared file, with its name, its version, and its locked bytes.
   struct Format: Sendable {
     let name: String
-    /// What messages call it.
+    /// The name in messages.
     let title: String
-    /// What is lost where no process can map it, in messages.
+    /// The loss of function, in messages, if the file cannot be mapped.
     let loss: String
-    /// The first word.
     let magic: UInt64
-    /// The second word.
     let version: UInt64
-    /// The bytes that are mapped: the whole file, unless it goes on behind them.
+    /// The number of mapped bytes, which is the size of the file unless `mayBeLonger`.
     let byteCount: Int
-    /// Whether the file goes on behind the bytes that are mapped.
     var mayBeLonger = false
-    /// Bytes that a change may lock: a damaged file is replaced by the one that has them all.
+    /// The bytes that a change may lock. A process must lock all of them to replace a damaged file.
     let lockedBytes: Range<Int64>
-    /// More of them, which sessions lock too, but not for a change.
+    /// Additional bytes that sessions lock, though not for a change.
     var sharedBytes: Range<Int64> = 0..<0
-    /// The first words of a new file, magic and version first.
+    /// Returns the first words of a new file, beginning with magic and version.
     let firstWords: @Sendable () -> [UInt64]
 
     func isLength(_ length: Int64) -> Bool {
       mayBeLonger ? length >= Int64(byteCount) : length == Int64(byteCount)
     }
 
-    /// Whether a file has the name.
     func isLinked(_ status: Stat, in directory: borrowing Directory) throws(FileError) -> Bool {
       guard let linked = try directory.status(of: name) else { return false }
       return linked.deviceID == status.deviceID && linked.inode == status.inode

@@ -1,15 +1,14 @@
 internal import Posix
 
-/// The most that a directory may hold, and by how much stores may exceed it while a collection catches up.
+/// The limits of a directory, and the excess that stores may cause while a collection catches up.
 struct StoreLimit: Sendable {
   private(set) var bytes: Int64?
   let records: Int64?
-  /// The bytes that the volume can spare, as far as known. It makes collections due, but refuses no store.
+  /// The known number of bytes that the volume can spare, which makes collections due but lets all stores proceed.
   var volumeBytes = Int64.max
-  /// The bytes that the quarantine may take, which the counters do not count.
+  /// The number of bytes that the quarantine may take, which the counters do not include.
   let quarantineBytes: Int64
 
-  /// - Returns: nil without a limit.
   init?(_ configuration: BlobStore.Configuration, quarantineBytes: Int64) {
     guard configuration.limits.size != nil || configuration.limits.count != nil else { return nil }
     bytes = configuration.limits.size
@@ -17,41 +16,37 @@ struct StoreLimit: Sendable {
     self.quarantineBytes = quarantineBytes
   }
 
-  /// A tenth, or 16 MiB: what a few writers store during a long collection.
+  /// A tenth, or 16 MiB, the amount that a few writers store during a long collection.
   private static func slack(_ limit: Int64) -> Int64 { Swift.max(limit / 10, 16 << 20) }
-  /// A tenth, or 16,384 records, which make 16 MiB of a kilobyte each.
+  /// A tenth, or 16,384 records, which take 16 MiB with a kilobyte each.
   private static func recordSlack(_ limit: Int64) -> Int64 { Swift.max(limit / 10, 16_384) }
 
-  /// This limit, less so many bytes that must be left free.
   func leavingFree(_ room: Int64) -> StoreLimit {
     var limit = self
     limit.bytes = bytes.map { max(0, $0 - room) }
     return limit
   }
 
-  /// This limit, or so many bytes if those are fewer.
   func within(_ byteCount: Int64?) -> StoreLimit {
     var limit = self
     if let byteCount { limit.bytes = min(bytes ?? .max, byteCount) }
     return limit
   }
 
-  /// Whether there is more than may stay, so that a collection is due.
+  /// Returns whether a collection is due.
   func isExceeded(by usage: BlobStore.UsageEstimate) -> Bool {
     usage.bytes > min(bytes ?? .max, volumeBytes) || usage.records > records ?? .max
   }
 
-  /// Whether a change to this usage must wait for room.
+  /// Returns whether a change to this usage must wait for room.
   func refuses(from before: RecordSize?, to after: RecordSize, _ usage: BlobStore.UsageEstimate, isKnown: Bool) -> Bool
   {
-    // A record that is replaced by an equal or smaller one exceeds nothing.
+    // A replacement by a record of at most the same size exceeds nothing.
     after.bytes > before?.bytes ?? -1 && isFarExceeded(by: usage, isKnown: isKnown)
   }
 
-  /// Whether there is more than there may ever be.
-  ///
-  /// - Parameter isKnown: whether the counters are. If not, they tell what was added since they were made. In a
-  ///   directory within its limit, that may be as much as a known one may exceed it by.
+  /// Returns whether the usage exceeds the limits by more than the permitted excess. Unknown counters count the
+  /// additions since their creation, which in a directory within its limit may reach the permitted excess.
   func isFarExceeded(by usage: BlobStore.UsageEstimate, isKnown: Bool) -> Bool {
     let mostBytes = bytes.map { limit in
       (isKnown ? limit : 0).saturatingAdding(Self.slack(limit) - quarantineBytes)

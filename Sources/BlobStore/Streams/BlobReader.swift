@@ -3,23 +3,22 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// A blob that is read in parts: `BlobStore.openReader`.
+/// A blob that is read in parts; see `BlobStore.openReader`.
 ///
-/// It keeps its file open, and so its blob: a replacement, a removal or a collection takes nothing from it. Its calls may
-/// be made on several threads at once.
-///
-/// A read of the whole payload compares its checksum. A read of a part does so on request, by a read of the whole, once.
+/// A reader keeps its file open, so a replacement, a removal or a collection does not affect it. It can be used from
+/// several threads concurrently. A read of the whole payload verifies its checksum. For a read of a part, the whole
+/// payload is verified once on request.
 public final class BlobReader: Sendable {
   public let key: BlobKey
-  /// As it was when the reader was opened.
+  /// The header at the time the reader was opened.
   public let header: RecordHeader
-  /// Bytes of payload.
+  /// The payload's size in bytes.
   public var byteCount: Int64 { Int64(clamping: header.payloadSize) }
-  /// What lay beside the payload when the reader was opened; nil for nothing.
+  /// The extended data at the time the reader was opened, or `nil` if the record has no extended data.
   public var extendedData: Data? { record.extension?.extendedData }
-  /// The bytes behind the payload in the file, as a reader of the format wants them; nothing without an extension.
+  /// The bytes after the payload in the file, in the record format; empty without an extension.
   package var extensionBytes: [UInt8] { record.extension?.encoded ?? [] }
-  /// The file as it was when the reader was opened; nil if it was written to just before.
+  /// The file's version at the time the reader was opened, or `nil` if the file was written immediately before.
   package var version: FileVersion? { record.version }
   let core: StoreCore
   let path: RecordPath
@@ -32,23 +31,25 @@ public final class BlobReader: Sendable {
     self.path = path
     self.header = header
     self.record = record
-    // Without a checksum, nothing can be compared.
+    // A payload without a checksum cannot be verified.
     wasVerified = Atomic(header.payloadChecksum == nil)
   }
 
-  /// Whether the payload was found to have its checksum, or has none.
+  /// A Boolean value that indicates whether the payload's checksum was verified, or the payload has no checksum.
   public var isVerified: Bool { wasVerified.load(ordering: .relaxed) }
 }
 
 // MARK: - Reading
 
 extension BlobReader {
-  /// The bytes of a range of the payload.
+  /// Returns the bytes of a range of the payload.
   ///
   /// - Parameters:
-  ///   - range: offsets in the payload, from 0 to `byteCount`.
-  ///   - verifying: whether to compare the checksum of the whole payload first, unless this reader has done so.
-  /// - Throws: `invalidRange`; `damaged` if the checksum is wrong, after `damagePolicy` was followed; `fileSystem`.
+  ///   - range: The range of offsets in the payload, from 0 to `byteCount`.
+  ///   - verifying: A Boolean value that indicates whether to verify the whole payload first, unless this reader has
+  ///     already verified it.
+  /// - Returns: The bytes of the range.
+  /// - Throws: `invalidRange`; `damaged` if the checksum is wrong, after `damagePolicy` was applied; `fileSystem`.
   /// - Complexity: O(*n*) for *n* bytes; one system call.
   public func read(_ range: Range<Int64>, verifying: Bool = false) throws(BlobStoreError) -> Data {
     try withErrorContext("load", key) {
@@ -70,13 +71,11 @@ extension BlobReader {
     }
   }
 
-  /// Fills memory of the caller's with the payload from an offset on.
+  /// Reads the payload from an offset into the caller's memory, without verifying the checksum.
   ///
-  /// The checksum is not compared.
-  ///
-  /// - Returns: bytes that were read: fewer than there is room only at the end of the payload.
-  /// - Throws: `invalidRange` for an offset below 0 or behind the payload; `damaged`, `fileSystem`.
-  /// - Complexity: O(*n*) for *n* bytes; one system call, and no allocation.
+  /// - Returns: The number of bytes that were read, which is less than the capacity only at the end of the payload.
+  /// - Throws: `invalidRange` for an offset below 0 or after the payload; `damaged`; `fileSystem`.
+  /// - Complexity: O(*n*) for *n* bytes; one system call and no allocation.
   public func read(at offset: Int64, into bytes: inout MutableRawSpan) throws(BlobStoreError) -> Int {
     let room = Int64(bytes.byteCount)
     return try unsafe bytes.withUnsafeMutableBytes { buffer throws(BlobStoreError) in
@@ -91,15 +90,15 @@ extension BlobReader {
 
   /// Calls a closure with the pieces of the payload, or of a range of it, in order.
   ///
-  /// The whole payload is verified on the way, and the last piece comes once the checksum is right. So a receiver that
-  /// has all bytes has a sound blob.
+  /// A complete payload is verified on the way, and the last piece is delivered only after the checksum was verified.
+  /// Therefore, a receiver of all bytes has a sound blob.
   ///
   /// - Parameters:
-  ///   - range: offsets in the payload; nil for all of it.
-  ///   - pieceSize: bytes of a piece, above 0. The last may have fewer.
-  ///   - body: receives each piece, which is gone when it returns.
-  /// - Throws: what `body` throws, unchanged; else a `BlobStoreError`: `invalidRange`, `damaged`, `fileSystem`.
-  /// - Complexity: O(*n*) for *n* bytes; one system call for each piece, and the memory of one.
+  ///   - range: The range of offsets in the payload, or `nil` for the whole payload.
+  ///   - pieceSize: The size of a piece in bytes, above 0. The last piece may be smaller.
+  ///   - body: A closure that receives each piece, which is valid only during the call.
+  /// - Throws: Any error of `body`, unchanged; otherwise, a `BlobStoreError`: `invalidRange`, `damaged`, `fileSystem`.
+  /// - Complexity: O(*n*) for *n* bytes; one system call per piece, and the memory of one piece.
   public func forEachPiece(
     of range: Range<Int64>? = nil, pieceSize: Int = 256 << 10, _ body: (RawSpan) throws -> Void
   ) throws {
@@ -113,16 +112,18 @@ extension BlobReader {
     }
   }
 
-  /// Calls a closure with the payload, mapped into memory and not copied.
+  /// Calls a closure with the payload mapped into memory, without copying it.
   ///
-  /// No operation of this library takes pages from it: record files are never cut in place, nor overwritten while they are
-  /// open. Another program that truncates the file ends this process by SIGBUS.
+  /// No operation of this library invalidates the pages, because it never truncates record files or overwrites open
+  /// ones. If another program truncates the file, SIGBUS terminates this process.
   ///
   /// - Parameters:
-  ///   - verifying: whether to compare the checksum first, unless this reader has done so.
-  ///   - body: receives the bytes, which are gone when it returns.
-  /// - Throws: what `body` throws, unchanged; else a `BlobStoreError`: `damaged`, `fileSystem`.
-  /// - Complexity: O(*n*) for *n* bytes, once for each reader; O(1) without `verifying`.
+  ///   - verifying: A Boolean value that indicates whether to verify the checksum first, unless this reader has
+  ///     already verified it.
+  ///   - body: A closure that receives the bytes, which are valid only during the call.
+  /// - Returns: The result of `body`.
+  /// - Throws: Any error of `body`, unchanged; otherwise, a `BlobStoreError`: `damaged`, `fileSystem`.
+  /// - Complexity: O(*n*) for *n* bytes, once per reader; O(1) without `verifying`.
   public func withMappedBytes<Result>(
     verifying: Bool = true, _ body: (RawSpan) throws -> Result
   ) throws -> Result {
@@ -130,7 +131,7 @@ extension BlobReader {
       try record.file.withMappedBytes(byteCount: RecordHeader.byteCount + Int(byteCount)) { file in
         let payload = file.extracting(droppingFirst: RecordHeader.byteCount)
         if verifying, !isVerified { try compare(CRC32.checksum(of: payload)) }
-        // An error of the closure goes to the caller as it is.
+        // An error of the closure is passed to the caller unchanged.
         do {
           return Swift.Result<Result, any Error>.success(try body(payload))
         } catch {
@@ -141,17 +142,16 @@ extension BlobReader {
     return try outcome.get()
   }
 
-  /// Calls a closure with the descriptor of the open file, for what the system sends from there.
-  ///
-  /// The payload lies behind `RecordHeader.byteCount` bytes. The descriptor is closed with the reader.
+  /// Calls a closure with the descriptor of the open file, from which the system can send bytes. The payload follows
+  /// `RecordHeader.byteCount` bytes. The descriptor is closed with the reader.
   package func withDescriptor<Result>(_ body: (CInt) throws -> Result) rethrows -> Result {
     try withExtendedLifetime(self) { try body(record.file.descriptorToSend) }
   }
 
-  /// Compares the checksum of the payload, which is read as a whole.
+  /// Verifies the checksum of the payload by reading all of it.
   ///
-  /// - Throws: `damaged`, after `damagePolicy` was followed; `fileSystem`.
-  /// - Complexity: O(*n*) for *n* bytes, each time.
+  /// - Throws: `damaged`, after `damagePolicy` was applied; `fileSystem`.
+  /// - Complexity: O(*n*) for *n* bytes on each call.
   public func verify() throws(BlobStoreError) {
     do {
       try forEachPiece { _ in }
@@ -179,14 +179,13 @@ extension BlobReader {
 
   func fill(_ buffer: UnsafeMutableRawBufferPointer, from offset: Int64) throws {
     let count = try unsafe record.file.read(into: buffer, at: Int64(RecordHeader.byteCount) + offset)
-    // Fewer bytes than the header says mean that another program has truncated the file.
+    // Fewer bytes than the header states mean that another program has truncated the file.
     guard count == buffer.count else {
       throw DamagedRecord(
         error: .wrongPayloadSize(stated: header.payloadSize, found: offset + Int64(count)), path: file)
     }
   }
 
-  /// Compares a computed checksum of the payload with the one in the header.
   func compare(_ computed: UInt32) throws {
     guard let stated = header.payloadChecksum else { return }
     guard computed == stated else {
@@ -203,29 +202,29 @@ extension BlobReader {
 extension BlobStore {
   /// Opens the blob of a key for reads of its parts, if it is live.
   ///
-  /// It counts, touches and follows `damagePolicy` as a load does, and takes no memory for the payload. So
-  /// `limits.payload` does not hold here. The checksum of the payload is not compared yet: see `BlobReader`.
+  /// It counts and touches the record and applies `damagePolicy` like a load, but allocates no memory for the payload,
+  /// so `limits.payload` does not apply. The checksum is not verified yet; see `BlobReader`.
   ///
-  /// System calls: openat2, fstat, pread, another pread for an extension; close when the reader goes.
+  /// System calls: openat2, fstat, pread, another pread for an extension; close when the reader is destroyed.
   ///
   /// - Parameters:
-  ///   - key: the key of the record.
-  ///   - touching: whether to move the update time.
-  /// - Returns: nil if there is no record, or it is expired and not locked.
+  ///   - key: The key of the record.
+  ///   - touching: A Boolean value that indicates whether to move the update time.
+  /// - Returns: A reader, or `nil` if no record exists, or it is expired and not locked.
   /// - Throws: `damaged`, `fileSystem`, `invalidKey`.
   /// - Complexity: O(1).
   public func openReader(for key: BlobKey, touching: Bool = true) throws(BlobStoreError) -> BlobReader? {
     try openReader(for: key, touching: touching, isLoad: true)
   }
 
-  /// - Parameter isLoad: false for a copy that no caller has asked for, which is not counted.
+  /// - Parameter isLoad: `false` for a copy that no caller has requested, which is not counted.
   package func openReader(
     for key: BlobKey, touching: Bool, isLoad: Bool
   ) throws(BlobStoreError) -> BlobReader? {
     try withErrorContext("load", key) {
       var path = try core.path(for: key)
       let now = core.configuration.now()
-      // The directory that was read, where the load is counted.
+      // The directory that was read, in which the load is counted.
       var place: OpenRoot?
       let lookup = OpenLookup(path: path, now: now)
       let found = try core.readUntilConsistent(lookup, core.configuration.damagePolicy, &place)
@@ -239,16 +238,15 @@ extension BlobStore {
   }
 }
 
-/// A walk over a range of a payload, piece by piece.
+/// An iteration over a range of a payload, piece by piece.
 ///
-/// The checksum of a whole payload is compared with its last piece, which comes only if it is right.
+/// The checksum of a whole payload is verified with its last piece, which is returned only if the checksum is correct.
 package struct BlobPieces: Sendable {
   private let reader: BlobReader
   private let range: Range<Int64>
   private var offset: Int64
   private var checksum = CRC32()
 
-  /// - Throws: `invalidRange`.
   package init(of range: Range<Int64>, in reader: BlobReader) throws(BlobStoreError) {
     try reader.check(range)
     self.reader = reader
@@ -256,15 +254,13 @@ package struct BlobPieces: Sendable {
     offset = range.lowerBound
   }
 
-  /// Memory for pieces of a size, or for all of the range if that is smaller. The caller frees it.
+  /// Allocates a buffer for pieces, or for the whole range if that is smaller. The caller deallocates it.
   package func makeBuffer(pieceSize: Int) -> UnsafeMutableRawBufferPointer {
     precondition(pieceSize > 0, "pieces of \(pieceSize) bytes")
     return UnsafeMutableRawBufferPointer.allocate(byteCount: min(pieceSize, max(range.count, 1)), alignment: 16)
   }
 
-  /// Reads the next piece, as large as the buffer if there are so many bytes left.
-  ///
-  /// - Returns: how many bytes it has; 0 at the end.
+  /// Reads the next piece, up to the size of the buffer. Returns its size, or 0 at the end.
   package mutating func next(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
     let count = Int(min(Int64(buffer.count), range.upperBound - offset))
     let piece = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
@@ -277,9 +273,7 @@ package struct BlobPieces: Sendable {
     return count
   }
 
-  /// Reads bytes and drops them: the system has them in memory then, and they count for the checksum.
-  ///
-  /// - Returns: how many they are; 0 at the end.
+  /// Reads bytes for the checksum and the page cache, and discards them. Returns their number, or 0 at the end.
   package mutating func pass(byteCount: Int) throws -> Int {
     let buffer = unsafe makeBuffer(pieceSize: min(byteCount, 128 << 10))
     defer { unsafe buffer.deallocate() }

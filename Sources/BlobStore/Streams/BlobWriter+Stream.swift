@@ -1,22 +1,20 @@
 internal import BlobRecord
 internal import Posix
 
-/// A record that is seen while it is written.
 struct VisibleStream {
-  /// The one that it has in its file.
   var header: RecordHeader
   let identity: FileIdentity
 }
 
-/// A blob that is seen while it grows. Its writer has the record's file locked for as long as it lives.
+/// A blob that is visible while it grows. Its writer holds a lock of the record's file for its whole lifetime.
 extension BlobWriter {
-  /// Puts the empty blob in its place.
+  /// Publishes the empty blob.
   mutating func becomeVisible() throws(BlobStoreError) {
     var stream = header
     stream.flags.insert(.streamIncomplete)
-    // The time to live begins with the commit. Until then, only the lock tells whether the record is of use.
+    // The time to live starts with the commit. Until then, only the file lock shows that the record is in use.
     stream.ttl = .max
-    // It ends the payload for followers, before what comes behind it.
+    // The end of the payload for followers, before the extension.
     stream.payloadSize = expectedSize.map { UInt64($0) } ?? .max
     stream.extensionEnd = nil
     do {
@@ -25,7 +23,7 @@ extension BlobWriter {
       store.core.streams.beginWriting(identity)
       try write(stream)
       let published = try store.publisher.publish(&placed, stream, locks: locks).header
-      // With the locks that are kept.
+      // The published header includes inherited locks.
       visible = VisibleStream(header: published, identity: identity)
       header.refCount = published.refCount
     } catch {
@@ -37,7 +35,7 @@ extension BlobWriter {
     try header.withEncodedBytes { head throws(FileError) in try placed.draft.file.write(head, at: 0) }
   }
 
-  /// Tells followers where the payload ends, before anything is written behind it.
+  /// Publishes the end of the payload to followers before anything is written after it.
   mutating func sealStream() throws {
     guard var sealed = visible, expectedSize == nil else { return }
     sealed.header.payloadSize = UInt64(byteCount)
@@ -45,12 +43,12 @@ extension BlobWriter {
     visible = sealed
   }
 
-  /// Writes the last header, with which the blob is whole.
+  /// Writes the final header, which completes the blob.
   mutating func complete(_ stream: VisibleStream) throws -> RecordHeader {
     do {
       try store.publisher.complete(placed, from: stream.header, to: header)
     } catch let error as BlobStoreError where error.code == .overtaken {
-      // No load finds the file any more. Those that follow it read it to its end.
+      // No load returns the file any longer, but its followers read it to the end.
       try write(header)
       end(stream)
       throw error
@@ -62,13 +60,7 @@ extension BlobWriter {
     return header
   }
 
-  /// Sets what the record gets with the commit.
-  ///
-  /// - Parameters:
-  ///   - ttl: as for `openWriter`.
-  ///   - locks: as for `openWriter`.
-  ///   - byteCount: how many bytes there must be; nil for any number.
-  ///   - extendedData: as for `openWriter`; nil for those given there.
+  /// Sets the attributes that the record gets with the commit. Without new extended data, it keeps the existing data.
   package mutating func settle(
     ttl: Duration?, locks: BlobStore.LockPolicy, byteCount: Int64?, extendedData: Data?
   ) throws(BlobStoreError) {
@@ -81,9 +73,7 @@ extension BlobWriter {
     }
   }
 
-  /// Gives the blob what it does not bring itself: what lies beside it, and the time at which another machine stored it.
-  ///
-  /// - Throws: `sizeMismatch` if the payload is not of this size; as `BlobStore.openWriter`.
+  /// Sets the extended data and the time of a blob that another machine has stored. Throws `sizeMismatch`.
   package mutating func settle(
     asStoredAt time: UnixTime, byteCount: Int64, extendedData: Data?
   ) throws(BlobStoreError) {
@@ -100,13 +90,13 @@ extension BlobWriter {
     header.extensionEnd = tail.map { UInt32($0.count) }
   }
 
-  /// Completes the blob for those that follow it, and takes it away from the key.
+  /// Completes the blob for its followers, and removes it from the key.
   package consuming func commitUnstored() throws(BlobStoreError) {
     do {
       try complete()
       guard let stream = visible else { return }
       store.publisher.withdraw(placed)
-      // A record that could not be removed must not become whole.
+      // A record that could not be removed must not become complete.
       guard try !placed.draft.isInPlace(as: placed.path.fileName) else {
         throw BlobStoreError(
           .internalInconsistency, "the record could not be removed", path: placed.draft.file.location.path)
@@ -125,7 +115,7 @@ extension BlobWriter {
       stream.identity, FollowedProgress(byteCount: byteCount, header: header, extension: kept))
   }
 
-  /// Takes the blob away. Its followers get an error.
+  /// Removes the blob, and reports an error to its followers.
   borrowing func withdraw(_ stream: VisibleStream) {
     store.publisher.withdraw(placed)
     store.core.streams.endWriting(stream.identity, nil)

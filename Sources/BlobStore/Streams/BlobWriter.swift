@@ -2,32 +2,33 @@ public import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// A blob that is stored in pieces: `BlobStore.openWriter`.
+/// A blob that is stored in pieces; see `BlobStore.openWriter`.
 ///
-/// It holds no thread and no lock of the key between two calls. Its pieces lie in a temporary file, or in the record's
-/// with `visibility: .whileWriting`. Either goes when the writer is dropped without a commit.
+/// Between two calls, a writer holds neither a thread nor a lock of the key. Its pieces are stored in a temporary
+/// file, or in the record's file with `visibility: .whileWriting`. The file is removed if the writer is destroyed
+/// without a commit.
 public struct BlobWriter: ~Copyable, Sendable {
   public let key: BlobKey
-  /// The payload's size in bytes, if it was given.
+  /// The payload's size in bytes, if it was specified.
   public var expectedSize: Int64? { expected.byteCount }
   private let expected: ExpectedSize
-  /// Bytes of payload so far.
+  /// The number of payload bytes that have been appended.
   public private(set) var byteCount: Int64 = 0
-  /// Ends what it collects when it goes, so it stays.
+  /// Retained, because a store that is released ends its collections.
   let store: BlobStore
   var locks: BlobStore.LockPolicy
   var header: RecordHeader
-  /// The extension, which is written behind the payload in the end; nil for none.
+  /// The extension, which is written after the payload at the end, or `nil` if the blob has no extension.
   var tail: [UInt8]?
   var placed: PlacedDraft
-  /// The blob as it is seen while it grows; nil while it is not seen.
+  /// `nil` while the blob is not visible.
   var visible: VisibleStream?
-  /// nil where stores start no collections, and from the commit on.
+  /// `nil` if stores start no collections, and after the commit.
   private var reservation: RoomReservation?
   private var checksum = CRC32()
-  /// When the blob was stored, if that is not the time of the commit.
+  /// The time at which the blob was stored, if it differs from the time of the commit.
   var storedAt: UnixTime?
-  /// The first, after which the blob is not whole any more.
+  /// The first error, after which the blob is incomplete.
   private var failure: BlobStoreError?
 
   init(
@@ -52,7 +53,7 @@ public struct BlobWriter: ~Copyable, Sendable {
       try publisher.waitForRoom(for: RecordSize(bytes: byteCount, isLocked: header.isLocked), placed)
       reservation?.reserve(byteCount)
       try publisher.makingRoom(for: byteCount, of: path.digest) { try placed.draft.file.reserve(byteCount: byteCount) }
-      // The volume has less room from now on.
+      // The volume has less space from now on.
       store.limitEnforcer?.didStore(byteCount)
     }
     self.key = key
@@ -73,10 +74,11 @@ public struct BlobWriter: ~Copyable, Sendable {
 // MARK: - Writing
 
 extension BlobWriter {
-  /// Adds bytes at the end of the payload.
+  /// Appends bytes to the payload.
   ///
-  /// Each call writes to the file, so pieces of 64 KiB and more cost least. On a full volume it makes room as a store
-  /// does, and may wait for a collection. After an error the payload has a gap: `commit` then throws the same error.
+  /// Each call writes to the file, so pieces of 64 KiB or more are most efficient. On a full volume this method makes
+  /// room like a store, and may wait for a collection. After an error the payload has a gap, so `commit` throws the
+  /// same error.
   ///
   /// - Throws: `sizeMismatch` beyond `expectedSize`, `payloadTooLarge`, `fileSystem`.
   /// - Complexity: O(*n*) for *n* bytes; one system call.
@@ -91,7 +93,7 @@ extension BlobWriter {
     }
   }
 
-  /// Adds bytes at the end of the payload.
+  /// Appends bytes to the payload.
   public mutating func append(_ bytes: Data) throws(BlobStoreError) {
     try append(bytes.bytes)
   }
@@ -117,15 +119,16 @@ extension BlobWriter {
 // MARK: - Ending
 
 extension BlobWriter {
-  /// Puts the blob in its place, as a store does.
+  /// Publishes the blob, like a store.
   ///
-  /// Loads see it whole from then on. A commit that throws leaves the old blob as it was, and nothing of the new one. The
-  /// exception is a sync that fails after the change. With `visibility: .whileWriting`, the old blob went when the writer
-  /// was opened. What was stored or removed since then stays so: the commit throws `overtaken`.
+  /// From then on, loads return the complete blob. If this method throws, the old blob is unchanged and nothing of the
+  /// new one remains, except if a sync fails after the change. With `visibility: .whileWriting`, opening the writer
+  /// has already replaced the old blob. A store or removal of the key since then supersedes this blob, and this method
+  /// throws `overtaken`.
   ///
-  /// - Returns: the header of the new record.
-  /// - Throws: the first error of `append`; `sizeMismatch` if the payload is shorter than `expectedSize`; what `store`
-  ///   throws.
+  /// - Returns: The header of the new record.
+  /// - Throws: The first error of `append`; `sizeMismatch` if the payload is shorter than `expectedSize`; the errors
+  ///   of `store`.
   @discardableResult
   public consuming func commit() throws(BlobStoreError) -> RecordHeader {
     do {
@@ -135,12 +138,8 @@ extension BlobWriter {
     }
   }
 
-  /// Commits as `commit` does.
-  ///
-  /// - Parameters:
-  ///   - replacingNothing: whether the record that the key has on disk has locks that are not to be kept.
-  ///   - condition: must hold for the blob to take its place; a visible one has it already.
-  /// - Returns: nil if the condition does not hold, and nothing was stored.
+  /// Commits under a condition, which a visible blob ignores. Returns `nil`, with nothing stored, if it does not hold.
+  /// If `replacingNothing`, the locks of the existing record are not inherited.
   package consuming func commit(
     replacingNothing: Bool, if condition: StoreCondition?
   ) throws(BlobStoreError) -> RecordHeader? {
@@ -154,10 +153,11 @@ extension BlobWriter {
     }
   }
 
-  /// Whether the blob has its place already.
   package var isVisible: Bool { visible != nil }
 
-  /// Gives the blob up. Nothing of it remains, as when the writer is dropped. Its followers get an error.
+  /// Discards the blob completely, like the destruction of the writer.
+  ///
+  /// Followers of the blob get an error.
   public consuming func discard() {}
 
   private mutating func publish(if condition: StoreCondition?) throws -> RecordHeader {
@@ -167,7 +167,7 @@ extension BlobWriter {
     return try store.publisher.publish(&placed, header, locks: locks, if: condition).header
   }
 
-  /// Completes the header, and writes what lies behind the payload.
+  /// Completes the header, and writes the extension after the payload.
   mutating func complete() throws {
     if let failure { throw failure }
     try expected.checkEnd(at: byteCount)
@@ -188,13 +188,13 @@ extension BlobWriter {
         try placed.draft.file.write(unsafe tail.span.bytes, at: offset)
       }
     }
-    // From here on, the record itself is counted.
+    // The record itself is counted from here on.
     reservation = nil
   }
 }
 
 extension Publisher {
-  /// Waits for the room that a record will need below the limit, before it is written.
+  /// Waits for the room that a record needs below the limit, before it is written.
   fileprivate func waitForRoom(for size: RecordSize, _ placed: borrowing PlacedDraft) throws {
     try enforcer?.waitForRoom(for: size) {
       do {
@@ -202,7 +202,7 @@ extension Publisher {
           try core.records.recordToReplace(
             at: placed.path, in: placed.draft.subdirectory.directory, of: placed.root, by: RecordJudge()))?.size
       } catch {
-        // The commit reports it.
+        // The commit reports the error.
         return nil
       }
     }
@@ -210,22 +210,25 @@ extension Publisher {
 }
 
 extension BlobStore {
-  /// Begins to store a blob whose payload arrives in pieces.
+  /// Starts storing a blob whose payload arrives in pieces.
   ///
-  /// Nothing is seen under the key before `BlobWriter.commit`, unless `visibility` says so. The pieces go to a temporary file at once, so the writer
-  /// needs the same memory for a payload of any size. A process that dies leaves that file to the next collection. The key
-  /// is held at the commit alone, so any number of writers may be open, also for one key. The last to commit wins.
+  /// With the default visibility, the blob is invisible until `BlobWriter.commit`. The pieces are written to a
+  /// temporary file immediately, so the memory does not depend on the payload's size. If the process dies, the next
+  /// collection removes the file. The key is held only during the commit, so any number of writers can be open, even
+  /// for the same key. The last commit wins.
   ///
-  /// System calls: openat, flock, fstat, and fallocate where the size is known.
+  /// System calls: openat, flock, fstat, and fallocate if the size is known.
   ///
   /// - Parameters:
-  ///   - key: the key of the record.
-  ///   - ttl: the time to live, counted from the commit; as for `store`.
-  ///   - locks: the locks of the new record; as for `store`.
-  ///   - expectedSize: the payload's size in bytes, where it is known. Its blocks are set aside at once where the file
-  ///     system can. More bytes are refused, and so is a commit with fewer.
-  ///   - extendedData: what lies beside the payload; as for `store`.
-  ///   - visibility: `whileWriting` puts the blob in its place at once, and followers read it while it grows.
+  ///   - key: The key of the record.
+  ///   - ttl: The time to live from the commit on, like for `store`.
+  ///   - locks: The locks of the new record, like for `store`.
+  ///   - expectedSize: The payload's size in bytes, if known. Its blocks are reserved immediately if the file system
+  ///     supports it. More bytes are refused, and so is a commit with fewer.
+  ///   - extendedData: The extended data, like for `store`.
+  ///   - visibility: The visibility of the blob. With `whileWriting`, the blob is published immediately, and followers
+  ///     read it while it grows.
+  /// - Returns: A writer for the blob.
   /// - Throws: `invalidKey`, `invalidTimeToLive`, `payloadTooLarge`, `sizeMismatch` for a size below zero,
   ///   `extendedDataTooLarge`, `extendedDataRefused`, `fileSystem`.
   public func openWriter(
@@ -241,11 +244,9 @@ extension BlobStore {
   }
 }
 
-/// The size that a payload must have, where that is known.
 struct ExpectedSize: Sendable {
   let byteCount: Int64?
 
-  /// - Throws: `sizeMismatch` for a size below zero.
   init(_ byteCount: Int64?) throws(BlobStoreError) {
     if let byteCount, byteCount < 0 {
       throw BlobStoreError(.sizeMismatch, "an expected size of \(byteCount) bytes is below zero")
@@ -253,17 +254,13 @@ struct ExpectedSize: Sendable {
     self.byteCount = byteCount
   }
 
-  /// Checks a payload that has become larger.
-  ///
-  /// - Throws: `sizeMismatch`; `payloadTooLarge`.
+  /// Checks a growing payload. Throws `sizeMismatch` or `payloadTooLarge`.
   func checkGrowth(to total: Int64, in core: StoreCore) throws(BlobStoreError) {
     if let byteCount, total > byteCount { throw mismatch(found: "at least \(total)", byteCount) }
     try core.checkSize(total)
   }
 
-  /// Checks a payload that has come to its end.
-  ///
-  /// - Throws: `sizeMismatch`.
+  /// Checks a complete payload. Throws `sizeMismatch`.
   func checkEnd(at total: Int64) throws(BlobStoreError) {
     if let byteCount, total != byteCount { throw mismatch(found: "\(total)", byteCount) }
   }

@@ -2,13 +2,13 @@ internal import BlobRecord
 internal import Logging
 internal import Posix
 
-/// Records that have their place before they are whole.
+/// Records that are published before they are complete.
 extension Publisher {
-  /// Completes a record that was published before its payload was whole. It is synced on both sides of the last header,
-  /// as far as durability asks for that.
+  /// Completes a record that was published before its payload. It is synced before and after the final header, as far
+  /// as the durability requires it.
   ///
-  /// - Parameter stream: the header that it was published with.
-  /// - Throws: `overtaken` if the record has lost its place; `Published` if it is complete and a sync has failed.
+  /// - Parameter stream: The header with which the record was published.
+  /// - Throws: `overtaken` if the record was superseded; `Published` if it is complete but a sync has failed.
   func complete(_ placed: borrowing PlacedDraft, from stream: RecordHeader, to header: RecordHeader) throws {
     let path = placed.path
     let level = core.configuration.durability.level(concernsLock: header.isLocked)
@@ -44,18 +44,17 @@ extension Publisher {
     return try transaction.complete(placed.draft, from: stream, pending)
   }
 
-  /// Gives a record another header before it is whole. Under the key's hold, as others look at the old one there before
-  /// they call it damaged.
+  /// Rewrites an incomplete record's header under the key's hold. Others read it again under the hold before they
+  /// report damage.
   func rewrite(_ placed: borrowing PlacedDraft, to header: RecordHeader) throws {
     try core.records.rewriteStream(placed.draft, to: header, core.hold(placed.path.digest))
   }
 
-  /// Removes a record that is given up before it is whole. What cannot be removed now, a collection takes: its writer
-  /// is gone.
+  /// Removes an incomplete record. A collection removes it if this fails, because its writer no longer exists.
   func withdraw(_ placed: borrowing PlacedDraft) {
     do {
       var hold = try core.hold(placed.path.digest)
-      // In another directory the counters are another's.
+      // If the directory was replaced, its counters do not include the record.
       guard let open = try core.root.opened(), open.ownership.isSameDirectory(as: placed.root.ownership) else { return }
       try core.records.withdrawStream(placed.draft, at: placed.path, &hold)
     } catch {

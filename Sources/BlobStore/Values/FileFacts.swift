@@ -2,19 +2,16 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// The used part of a record file's status.
-///
-/// A third of the whole: it is copied with each record that is found, and stores find one each.
+/// The used third of a record file's status, because it is copied with each found record, and each store finds one.
 struct FileFacts {
-  /// Header included.
+  /// The size of the file, including the header.
   let byteCount: Int64
   let owner: UserID
-  /// Whether the file has more than one hard link.
   let hasOtherNames: Bool
   let modified: UnixTime
   let state: FileState
 
-  /// What a record in a pack would have as a file.
+  /// Creates the facts that a packed record would have as a file.
   init(packed header: RecordHeader, byteCount: Int64, owner: UserID, _ state: FileState) {
     self.byteCount = byteCount
     self.owner = owner
@@ -32,12 +29,12 @@ struct FileFacts {
   }
 }
 
-/// Which file it is, and when anything about it was last changed.
+/// The identity of a file, and the time of its last change of any kind.
 struct FileState: Hashable {
   private let inode: UInt64
   private let changeNanoseconds: Int64
 
-  /// Of a packed record, which is one as long as it lies where it does and is not used.
+  /// Creates the state of a packed record, which stays equal until the record is moved or used.
   init(packedAt address: UInt64, sequence: UInt64, lastUse: UInt64) {
     inode = address
     changeNanoseconds = Int64(bitPattern: sequence << 32 ^ lastUse)
@@ -49,23 +46,19 @@ struct FileState: Hashable {
   }
 }
 
-/// A file of a record and its content, as they were at one look.
-///
-/// A later look at its status tells if it was written to since, without reading it.
+/// The content of a record file at one point in time, which a later status can show to be unchanged.
 package struct FileVersion: Hashable, Sendable {
   private let inode: UInt64
   private let modificationNanoseconds: Int64
 
-  /// - Parameter status: from under the record's stripe, when no other process writes to it.
-  /// - Returns: nil if a further write might not show in the file's time. That is so soon after a write, and with times
-  ///   in whole seconds.
+  /// Creates a version from a status that was read under the record's stripe. Returns `nil` if a further write might
+  /// not change the file's time, which is the case shortly after a write, and with times in whole seconds.
   init?(_ status: Stat) {
     guard Stat.isSurelyPast(status.modificationNanoseconds, atTick: SystemClock.tickNanoseconds()) else { return nil }
     inode = status.inodeNumber
     modificationNanoseconds = status.modificationNanoseconds
   }
 
-  /// Whether it is the file, and as it was.
   func isCurrent(in status: Stat) -> Bool {
     status.inodeNumber == inode && status.modificationNanoseconds == modificationNanoseconds
   }

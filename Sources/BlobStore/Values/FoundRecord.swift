@@ -2,41 +2,38 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// A record file at its name, looked at once: what its status and its header said.
+/// A record file with its status and header at the time of a lookup.
 ///
-/// Nothing holds it still. A change looks under the key's hold, and changes what it has found there. It is lent, never
-/// copied: a copy would cost a store more than the look.
+/// Nothing prevents changes of the file afterwards, so a change reads the record under the key's hold. The value is
+/// borrowed and never copied, because a copy would cost a store more than the lookup.
 struct FoundRecord: ~Copyable {
   let name: RecordPath
-  /// nil if not even its status could be had.
+  /// The facts of the file, or `nil` if not even its status could be read.
   let file: FileFacts?
-  /// nil if the file's time would not show what is written to it from now on. Of use only if the key was held.
+  /// The version of the file, which is valid only if the key was held, or `nil` if a write might not change its time.
   let version: FileVersion?
-  /// The fields in the first 64 bytes; nil where there are fewer, or none could be read.
+  /// The fields in the first 64 bytes, or `nil` if the file is shorter or could not be read.
   let stored: StoredHeader?
-  /// What lies behind the payload; nil of a record without it, of a damaged one, and where it was not read.
+  /// The extension behind the payload, or `nil` if it does not exist, the record is damaged, or it was not read.
   let `extension`: RecordExtension?
   let content: Content
-  /// Where it lies in a pack; nil of a file.
   let packed: PackedPlace?
 
   enum Content {
     case sound
     case expired
     case damaged(RecordError)
-    /// Nothing is known of it.
     case unreadable(any Error)
   }
 
-  /// Looks at an open file.
+  /// Reads the header of an open file.
   ///
-  /// System call: `pread(2)`; another one for an extension.
+  /// System calls: `pread(2)`, and another one for an extension.
   ///
   /// - Parameters:
-  ///   - status: from before, so that a later write shows.
-  ///   - isExposed: whether users that may not change the cache may write to the file.
-  ///   - judge: whether age matters.
-  ///   - readsExtension: whether to read an extension, too.
+  ///   - status: The status, read before the header so that a later write is detected.
+  ///   - isExposed: A Boolean value that indicates whether users who may not change the cache may write to the file.
+  ///   - judge: The judge, which decides whether the record's age matters.
   init(
     _ name: RecordPath, _ file: borrowing OpenFile, _ status: Stat, isExposed: Bool, by judge: RecordJudge,
     readsExtension: Bool
@@ -54,7 +51,7 @@ struct FoundRecord: ~Copyable {
       fields = nil
       verdict = .broken(error, nil)
     }
-    // Nothing is thrown once a part of it is there.
+    // Nothing is thrown after a part of the value is initialized.
     let content: Content =
       switch verdict {
       case .broken(let error, _): .damaged(try file.settled(error))
@@ -71,11 +68,8 @@ struct FoundRecord: ~Copyable {
     packed = nil
   }
 
-  /// A record in a pack, whose header was read.
-  ///
-  /// - Parameters:
-  ///   - extension: nil of a record without one, and of one whose extension is damaged.
-  ///   - payloadBreach: nil also where the payload was not compared with its checksum.
+  /// Creates a packed record from its header. `extension` is also `nil` if it is damaged, and `payloadBreach` if the
+  /// checksum was not compared.
   init(
     _ name: RecordPath, packed header: RecordHeader, _ file: FileFacts, at place: PackedPlace, by judge: RecordJudge,
     _ extension: RecordExtension?, payloadBreach: RecordError? = nil
@@ -97,7 +91,6 @@ struct FoundRecord: ~Copyable {
       }
   }
 
-  /// A packed record whose header is damaged.
   init(_ name: RecordPath, damagedAt place: PackedPlace, _ error: RecordError, _ file: FileFacts) {
     self.name = name
     self.file = file
@@ -108,9 +101,6 @@ struct FoundRecord: ~Copyable {
     content = .damaged(error)
   }
 
-  /// A file that could not be read.
-  ///
-  /// - Parameter status: nil if even that could not be had.
   init(_ name: RecordPath, unreadable error: any Error, _ status: Stat?) {
     self.name = name
     file = status.map { FileFacts($0) }
@@ -123,10 +113,9 @@ struct FoundRecord: ~Copyable {
 }
 
 extension FoundRecord {
-  /// The address in the packs; nil of a file.
   var packAddress: UInt64? { packed?.address }
 
-  /// The header of a record that is sound, expired or not. A damaged one tells of no locks.
+  /// The header of a sound record, expired or not. The locks of a damaged record are unknown.
   var header: RecordHeader? {
     switch content {
     case .sound, .expired: stored?.fields
@@ -134,7 +123,7 @@ extension FoundRecord {
     }
   }
 
-  /// The header of a record that is live for the judge's time, or is being written.
+  /// The header of a record that is live at the judge's time, or is being written.
   var liveHeader: RecordHeader? {
     switch content {
     case .sound, .damaged(.recordIsStreamAndBusy): stored?.fields
@@ -146,12 +135,12 @@ extension FoundRecord {
 
   var isLocked: Bool { header?.isLocked ?? false }
 
-  /// Whether a lock may be lost with it: what cannot be read may be locked.
+  /// A Boolean value that indicates whether removing the record may lose a lock, which includes unreadable records.
   var mayBeLocked: Bool {
     if case .unreadable = content { true } else { isLocked }
   }
 
-  /// Whether its payload is not complete, whether or not it is being written.
+  /// A Boolean value that indicates whether the payload is incomplete, whether or not its writer lives.
   var isStream: Bool {
     switch content {
     case .damaged(.recordIsStreamAndBusy), .damaged(.abandonedStream): true
@@ -159,12 +148,9 @@ extension FoundRecord {
     }
   }
 
-  /// As the counters see it.
   var size: RecordSize { isStream ? .stream : RecordSize(bytes: byteCount, isLocked: isLocked) }
 
-  /// Where a record lies in a pack; nil of a file, and without a record.
-  ///
-  /// Never inlined: the optimizer of Swift 6.3 fails where a value that cannot be copied is looked into and then lent.
+  /// Never inlined, because the optimizer of Swift 6.3 fails if a noncopyable value is inspected and then borrowed.
   @inline(never)
   static func packAddress(of found: borrowing FoundRecord?) -> UInt64? {
     switch found {
@@ -174,16 +160,14 @@ extension FoundRecord {
   }
 }
 
-/// The facts of a record that matter for its successor.
+/// The facts about a record that its successor needs.
 struct Predecessor {
   let size: RecordSize
   let refCount: UInt32
-  /// nil for a record that is not live for the judge's time, unless it is being written.
+  /// The header, or `nil` if the record is neither live at the judge's time nor being written.
   let liveHeader: RecordHeader?
-  /// Where it lies in a pack; nil of a file.
   let packAddress: UInt64?
 
-  /// - Returns: nil for nil.
   init?(_ found: borrowing FoundRecord?) {
     switch found {
     case nil: return nil

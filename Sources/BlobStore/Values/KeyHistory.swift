@@ -1,12 +1,12 @@
 package import BlobRecord
 
-/// The sum of a key's changes. It stays equal as long as nothing changes or removes the key's blob.
+/// The sum of a key's changes, which stays equal until the key's blob is changed or removed.
 ///
-/// Two numbers, because a wipe changes the generation only of keys that have a record.
+/// It has two numbers, because a wipe changes the generation only of keys that have a record.
 package struct KeyHistory: Hashable, Sendable {
-  /// nil where there are no generations.
+  /// The generation, or `nil` if the directory has no generations.
   package var generation: UInt64?
-  /// Wipes that have begun, and those that have ended; nil where they are not counted.
+  /// The number of started wipes plus the number of ended wipes, or `nil` if they are not counted.
   package var wipes: Int64?
 
   package init(generation: UInt64? = nil, wipes: Int64? = nil) {
@@ -15,13 +15,12 @@ package struct KeyHistory: Hashable, Sendable {
   }
 }
 
-/// A load that a cache in front of the store answers.
+/// A load that a cache in front of the store has served from memory.
 package struct MemoryHit {
   let byteCount: Int
   let isUse: Bool
   let time: UnixTime
 
-  /// - Parameter isUse: false for a load that does not touch.
   package init(byteCount: Int, isUse: Bool, at time: UnixTime) {
     self.byteCount = byteCount
     self.isUse = isUse

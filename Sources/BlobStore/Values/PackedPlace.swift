@@ -1,32 +1,32 @@
-/// Where a record lies that shares a file with others: Spec/PackFormat.md.
+/// The location of a record in a pack (Spec/PackFormat.md).
 public struct PackedPlace: Hashable, Sendable {
-  /// The number of the pack: 0 to 1023.
+  /// The number of the pack, from 0 to 1023.
   public let pack: Int
-  /// The number of the chunk in its pack: 0 to 1023.
+  /// The number of the chunk in its pack, from 0 to 1023.
   public let chunk: Int
-  /// Bytes from the chunk's begin.
+  /// The offset of the record from the start of the chunk, in bytes.
   public let offset: Int
-  /// The number of the record among all that were ever packed in the directory; 0 of a record whose header is damaged.
+  /// The sequence number of the record among all that were ever packed here, or 0 if its header is damaged.
   public let sequence: UInt64
 
-  /// Pack, chunk and offset in one word.
+  /// The pack, chunk, and offset in one word.
   let address: UInt64
-  /// The pack's path relative to the root.
+  /// The path of the pack relative to the root.
   public let file: String
 }
 
-/// Where a walk in the order of names' digests was left, and another one goes on.
+/// The position at which a walk in the order of the names' digests stopped, where another walk continues.
 package struct WalkPosition: Hashable, Sendable {
-  /// Of the root's entry that comes next, or was left in its middle.
+  /// The digest of the root's entry that is next, or in which the walk stopped.
   var digest: UInt64
-  /// Of the subdirectory that was left in its middle; 0 for none. Another one of its name is walked from its beginning.
+  /// The subdirectory in which the walk stopped, or 0. Another one with the same name is walked from its beginning.
   var inode: UInt64 = 0
-  /// How far its listing had come.
+  /// The offset in the listing of the subdirectory.
   var offset: Int64 = 0
 }
 
-/// The index has no room for another name, so its record has to be a file.
+/// The index has no room for another name, so the record has to be a file.
 struct IndexIsFull: Error {}
 
-/// No pack has room for a record, so it has to be a file.
+/// No pack has room for a record, so the record has to be a file.
 struct PacksAreFull: Error {}

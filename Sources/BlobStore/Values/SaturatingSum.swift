@@ -1,7 +1,7 @@
 extension Int64 {
-  /// The sum, held at the ends of the type.
+  /// Returns the sum, clamped to the range of the type.
   ///
-  /// File systems take sparse files of almost 2^63 bytes, and two of those must not end the process.
+  /// File systems allow sparse files of almost 2^63 bytes, and the sum of two must not end the process.
   package func saturatingAdding(_ other: Int64) -> Int64 {
     let (sum, overflow) = addingReportingOverflow(other)
     return overflow ? (other > 0 ? .max : .min) : sum
@@ -16,7 +16,7 @@ extension Int64 {
     self = saturatingAdding(other)
   }
 
-  /// A fraction of it, rounded down to a whole number, in thousandths: exact for amounts that no `Double` holds.
+  /// Returns a fraction, rounded down, in exact thousandths even for amounts that a `Double` cannot represent.
   func share(_ fraction: Double) -> Int64 {
     let thousandths = Int64((fraction * 1000).rounded())
     return self / 1000 * thousandths + self % 1000 * thousandths / 1000

@@ -3,11 +3,9 @@ internal import Logging
 internal import Posix
 internal import SystemPackage
 
-// The calls for a cache in front of the store, besides the verbs.
 extension BlobStore {
-  /// Whether a store of so many bytes would be refused before anything is written.
-  ///
-  /// - Throws: `invalidKey`, `invalidTimeToLive`, `payloadTooLarge`, `extendedDataTooLarge`, `extendedDataRefused`.
+  /// Throws the error that a store of this size would throw before it writes anything: `invalidKey`,
+  /// `invalidTimeToLive`, `payloadTooLarge`, `extendedDataTooLarge`, `extendedDataRefused`.
   package func checkStore(
     byteCount: Int, _ extendedData: Data?, for key: BlobKey, ttl: Duration?
   ) throws(BlobStoreError) {
@@ -19,7 +17,7 @@ extension BlobStore {
     }
   }
 
-  /// The header that a store of now would write, for a blob that is stored later.
+  /// Returns the header that a store would write now, for a blob that is stored later.
   package func prospectiveHeader(
     for key: BlobKey, _ payload: RawSpan, _ extendedData: Data?, ttl: Duration?
   ) throws(BlobStoreError) -> RecordHeader {
@@ -38,27 +36,23 @@ extension BlobStore {
     return header
   }
 
-  /// Moves the update time of a record with ttl 0 on to its last use.
-  ///
-  /// It does as a load at that time would have done: never back, only the header, and only without waiting.
-  ///
-  /// - Returns: the update time afterwards; nil if it is not known, because the record is being changed or is gone.
-  /// - Throws: `invalidKey`.
+  /// Advances the update time of a record with ttl 0 as a load at that time would have done, without waiting. Returns
+  /// the update time, or `nil` if the record is being changed or no longer exists. Throws `invalidKey`.
   package func refresh(_ key: BlobKey, to time: UnixTime) throws(BlobStoreError) -> UnixTime? {
     try withErrorContext("touch", key) { core.touchAfterLoad(try core.path(for: key), time) }
   }
 
-  /// When a record with this header ceases to be current unless it is locked.
+  /// Returns the time at which a record with this header expires unless it is locked.
   package func expiry(of header: RecordHeader) -> UnixTime {
     header.expiry(defaultExpiration: core.defaultExpiration)
   }
 
-  /// Seconds to live of records stored without a time to live, as they are in force.
+  /// The effective time to live, in seconds, of records that are stored without one.
   package var effectiveDefaultExpiration: Int64 { core.defaultExpiration }
 }
 
 extension BlobStoreError {
-  /// Wraps an error of a layer above; a `BlobStoreError` stays what it is.
+  /// Wraps an error of a layer above, unless it is a `BlobStoreError` already.
   package init(anything error: any Error, operation: String, key: BlobKey?) {
     if let error = error as? BlobStoreError {
       self = error
@@ -69,19 +63,19 @@ extension BlobStoreError {
 }
 
 extension BlobStore {
-  /// Tries to become the one process, of all that share the directory, that makes the blob of a missing key.
+  /// Tries to become the one process, of all that share the directory, that produces the blob of a missing key.
   ///
-  /// All processes may still change the key: the lock only keeps those that ask for it from doing equal work. Keys may
-  /// share a lock, so one may have to wait for another. It does not exclude threads of its own process.
+  /// All processes may still change the key, because the lock only prevents duplicate work of processes that request
+  /// it. It does not exclude threads of the same process. Keys may share a lock, so one may have to wait for another.
   ///
-  /// - Returns: nil if another process has it; else what gives it back, to be called once.
+  /// - Returns: A closure that releases the lock and must be called once, or `nil` if another process holds the lock.
   package func tryProductionLock(of key: BlobKey) throws(BlobStoreError) -> (@Sendable () -> Void)? {
     try withErrorContext("load", key) {
       guard core.configuration.access.sharing == .shared else { return {} }
       let path = try core.path(for: key)
       while true {
         let open = try publisher.madeRootOfLocks()
-        // Without a control file there is no lock; then more than one process may do the work.
+        // Without a control file nothing can be locked, so that several processes may do the work.
         guard let control = try core.controlFiles.controlFile(of: open, makesIt: true) else { return {} }
         switch try core.productions.tryLock(path.digest, of: control, in: open.directory) {
         case true: return { [productions = core.productions] in productions.unlock(path.digest, of: control) }

@@ -3,27 +3,26 @@ internal import Posix
 internal import SystemPackage
 
 extension BlobStore {
-  /// What lies beside a key's payload, without a look at the payload; the record is not touched.
+  /// Returns the extended data of a key's record, without reading the payload or touching the record.
   ///
-  /// - Returns: nil if there is no live record, or nothing was stored beside its payload.
-  /// - Throws: as `header(for:)`.
+  /// - Returns: The extended data, or `nil` if no live record exists or it has no extended data.
+  /// - Throws: The errors of `header(for:)`.
   public func extendedData(for key: BlobKey) throws(BlobStoreError) -> Data? {
     try withErrorContext("extendedData", key) { try core.extendedData(of: key) }
   }
 
-  /// Replaces what lies beside a key's payload. The payload, the locks and the age of the record stay as they are.
+  /// Replaces the extended data of a key's record, whose payload, locks and age do not change.
   ///
-  /// The new ones are written beside the old ones, and the header names them then. A process that dies in between leaves
-  /// the old ones. However often that is done, a file has room for three.
+  /// The new data is written next to the old data before the header refers to it, so that the old data remains if the
+  /// process dies in between. A file never grows beyond space for three versions.
   ///
   /// - Parameters:
-  ///   - data: at most 4 KiB; nil or empty for nothing.
-  ///   - key: the key of the record.
-  /// - Returns: `done`; `notFound` if there is no live record.
-  /// - Throws: `extendedDataTooLarge`; `extendedDataRefused` in a directory that SPTPersistentCache may share; else as
-  ///   `lock`.
-  /// - Complexity: O(1) in the payload. But a record that was stored without extended data is copied the first time, and
-  ///   so is one whose file has another name.
+  ///   - data: The extended data, at most 4 KiB, or `nil` or empty to remove it.
+  ///   - key: The key of the record.
+  /// - Returns: `done`, or `notFound` if no live record exists.
+  /// - Throws: `extendedDataTooLarge`; `extendedDataRefused` if SPTPersistentCache may share the directory; the
+  ///   errors of `lock`.
+  /// - Complexity: O(1) in the payload. Records without extended data, and files with a second name, are copied.
   @discardableResult
   public func setExtendedData(_ data: Data?, for key: BlobKey) throws(BlobStoreError) -> Outcome {
     try withErrorContext("setExtendedData", key) {
@@ -36,9 +35,7 @@ extension BlobStore {
 }
 
 extension StoreCore {
-  /// Whether a record may have extended data, and so many.
-  ///
-  /// - Throws: `extendedDataTooLarge`, `extendedDataRefused`.
+  /// Throws if a record must not have this extended data: `extendedDataTooLarge`, `extendedDataRefused`.
   func checkExtendedData(_ data: Data) throws(BlobStoreError) {
     guard !data.isEmpty else { return }
     guard data.count <= RecordExtension.maximumDataByteCount else {
@@ -56,9 +53,7 @@ extension StoreCore {
     }
   }
 
-  /// What a new record of a key has behind its payload; nil for nothing.
-  ///
-  /// - Throws: as `checkExtendedData`.
+  /// Returns the extension of a new record, or `nil` if it needs none. Throws as `checkExtendedData`.
   func newExtension(of key: BlobKey, at path: RecordPath, _ data: Data?) throws(BlobStoreError) -> RecordExtension? {
     if let data { try checkExtendedData(data) }
     let keepsKey =

@@ -2,45 +2,39 @@ public import BlobRecord
 internal import Locks
 public import SystemPackage
 
-// Records as files, for programs that hand them to readers of files.
 extension BlobStore {
-  /// Where the record of a key lies or would lie as a file: a header of 64 bytes, then the payload.
+  /// Returns the path of the file in which the record of a key is stored: a header of 64 bytes, then the payload.
   ///
-  /// The record may be missing or expired, or lie in a pack: then there is no file. `withExclusiveAccess(to:_:)` gives a packed
-  /// record a file of its own, `export(_:to:touching:)` writes its payload to another place, and `Configuration.packing` at
-  /// `.off` packs none.
+  /// No file exists if the record is missing or packed. `withExclusiveAccess(to:_:)` moves a packed record to a
+  /// separate file, `export(_:to:touching:)` writes its payload to another path, and `Configuration.packing` with
+  /// `.off` disables packing. An opened file stays whole even if the record is replaced, because a store replaces the
+  /// file. Only its header may change.
   ///
-  /// A file once opened stays whole, even if the record is replaced: a store puts another file in its place. Only its
-  /// header may change.
-  ///
-  /// - Throws: `invalidKey`. Before the first operation, also what opening the directory throws.
-  /// - Complexity: no system call, but for the first operation, which opens the directory.
+  /// - Throws: `invalidKey`. Before the first operation, also the errors of opening the directory.
+  /// - Complexity: No system call, except for the first operation, which opens the directory.
   public func filePath(for key: BlobKey) throws(BlobStoreError) -> FilePath {
     try withErrorContext("filePath", key) { try core.filePath(for: key) }
   }
 
-  /// Runs a closure while no other thread or process changes a key's record.
+  /// Runs a closure while the key's record cannot be changed by other threads or processes.
   ///
-  /// A record that lies in a pack gets a file of its own first, and keeps it.
+  /// A packed record is first moved to a separate file, where it stays. Others can neither store, touch, lock,
+  /// unlock, remove nor collect the record. They wait for at most their `lockTimeout` and then throw `busy`, so keep
+  /// the closure short. Loads do not wait. If the directory does not exist, nothing is locked.
   ///
-  /// Others can neither store, touch, lock, unlock, remove nor collect it. They wait as for any change, for their
-  /// `lockTimeout` at most, and are then `busy`, so keep it short. Loads do not wait: they see the record as it is.
-  ///
-  /// The closure must not change anything through a store. A change of the key waits for the closure itself. So does a
-  /// change of one key in 4096, which share the lock.
-  ///
-  /// It may read the file, link to it and give it extended attributes. It must not write to it or replace it: neither
-  /// the memory of caches nor the checksum would tell. Where the directory does not exist, there is nothing to lock.
+  /// The closure must not change anything through a store, because a change of the key, or of one key in 4096 that
+  /// shares its lock, would wait for the closure itself. It may read the file, link to it and set extended
+  /// attributes. It must not write to the file or replace it, because memory caches would not detect that.
   ///
   /// - Parameters:
-  ///   - key: the key that others must leave alone meanwhile.
-  ///   - body: receives `filePath(for:)`, where a record may lie or not.
-  /// - Throws: what `body` throws; `busy` if others were changing the key for `lockTimeout`, `body` not having been
-  ///   called; `invalidKey`, `fileSystem`.
+  ///   - key: The key that others must not change during the closure.
+  ///   - body: A closure that receives `filePath(for:)`, where a record may exist or not.
+  /// - Throws: The errors of `body`; `busy` if others were changing the key for `lockTimeout`, without calling
+  ///   `body`; `invalidKey`, `fileSystem`.
   public func withExclusiveAccess<Result>(to key: BlobKey, _ body: (FilePath) throws -> Result) throws -> Result {
     let result = try withErrorContext("withExclusiveAccess", key) {
       let digest = try core.path(for: key).digest
-      // An error of the closure goes to the caller as it is, and is no error of the store.
+      // An error of the closure is rethrown unchanged, because it is not an error of the store.
       var hold = try core.hold(digest)
       defer { extendLifetime(hold) }
       if let open = try core.root.opened() {

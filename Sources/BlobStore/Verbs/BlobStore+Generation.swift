@@ -2,22 +2,20 @@ package import BlobRecord
 internal import SystemPackage
 
 extension BlobStore {
-  /// The number that changes whenever the payload stored under a key may change. It is odd while a change is under way,
-  /// and from the death of a process that was changing it until the next change.
+  /// Returns the number that changes whenever the payload stored under a key may change, or `nil` if none exists yet.
   ///
-  /// A blob that was read from disk after an even generation is current while the generation stays. Keys may share one,
-  /// so a change of one key makes others be read again.
+  /// It is odd while a change is in progress, and after a process died during a change until the next change. A blob
+  /// that was read from disk after an even generation is current as long as the generation stays the same. Keys may
+  /// share a generation. Without one, nothing may be answered from memory.
   ///
-  /// The control file may have been deleted: this is checked once a second, and until then its generations miss the
-  /// changes of other processes. The other calls make no system call, once the file is open.
+  /// If the control file was deleted, which is checked once a second, its generations miss the changes of other
+  /// processes until then. The other calls make no system call once the file is open.
   ///
-  /// - Returns: nil where there are no generations, or none yet: then nothing may be answered from memory.
   /// - Throws: `invalidKey`; `fileSystem` if the control file cannot be opened.
   package func generation(of key: BlobKey) throws(BlobStoreError) -> UInt64? {
     try generation(ofDigest: try digest(of: key, for: "load"))
   }
 
-  /// The generation of a key, by its digest.
   package func generation(ofDigest digest: UInt64) throws(BlobStoreError) -> UInt64? {
     try withErrorContext("load") {
       guard let open = try core.root.opened() else { return nil }
@@ -25,13 +23,10 @@ extension BlobStore {
     }
   }
 
-  /// Whether a cache in front of the store may answer for a digest; counts the load that it answers.
+  /// Returns whether a cache in front of the store may answer for a digest, or `nil` without a control file.
   ///
-  /// - Parameters:
-  ///   - hit: is counted if so; nil to count nothing.
-  ///   - isCurrent: whether the answer is that of a generation.
-  /// - Returns: nil where there are no generations.
-  /// - Complexity: no lock beyond those of `generation(ofDigest:)`, and no system call unless there is a new file of uses.
+  /// The given hit is counted if the generation is current. There is no lock except in `generation(ofDigest:)`, and
+  /// no system call unless there is a new file of uses.
   package func answers(
     _ hit: MemoryHit?, ofDigest digest: UInt64, if isCurrent: (UInt64) -> Bool
   ) throws(BlobStoreError) -> Bool? {
@@ -49,18 +44,14 @@ extension BlobStore {
     }
   }
 
-  /// Where the generations lie of the directory that was opened last.
-  ///
-  /// - Parameter last: is returned if it is still the place.
+  /// Returns the generations of the directory that was opened last, or the last value if it is still valid.
   package func generationPlace(after last: GenerationPlace?) -> GenerationPlace {
     let control = core.root.lastOpened?.openedControlFile
     if let last, last.control === control { return last }
     return GenerationPlace(core, control)
   }
 
-  /// The generation of a key and the count of wipes, which tell whether it was changed.
-  ///
-  /// - Returns: nil where there is no control file yet, or none that counts.
+  /// Returns the generation of a key and the number of wipes, which show whether the key was changed.
   package func history(of key: BlobKey) throws(BlobStoreError) -> KeyHistory? {
     try withErrorContext("load", key) {
       let digest = try core.path(for: key).digest
@@ -72,8 +63,7 @@ extension BlobStore {
     }
   }
 
-  /// The history of a key, with the control file made where it is missing, and the root too. From then on, a change by
-  /// any process shows in the history.
+  /// Returns the history of a key, in which changes by any process are visible from then on. Creates missing files.
   package func firstHistory(of key: BlobKey) throws(BlobStoreError) -> KeyHistory {
     try withErrorContext("load", key) {
       let path = try core.path(for: key)
@@ -82,16 +72,12 @@ extension BlobStore {
     }
   }
 
-  /// Where a key's record lies.
-  ///
-  /// - Parameter operation: the caller's verb, which an error names.
+  /// Returns the path of a key's record. An error names the given operation.
   package func path(of key: BlobKey, for operation: String) throws(BlobStoreError) -> RecordPath {
     try withErrorContext(operation, key) { try core.path(for: key) }
   }
 
-  /// The digest of a key's file name, by which generations are found.
-  ///
-  /// - Parameter operation: the caller's verb, which an error names.
+  /// Returns the digest of a key's file name, which leads to the generation. An error names the given operation.
   package func digest(of key: BlobKey, for operation: String) throws(BlobStoreError) -> UInt64 {
     try withErrorContext(operation, key) { try core.path(for: key).digest }
   }

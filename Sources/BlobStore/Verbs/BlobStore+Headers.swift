@@ -4,11 +4,12 @@ internal import Posix
 internal import SystemPackage
 
 extension BlobStore {
-  /// Sets the update time of a record with ttl 0 to now, even if that is earlier. A record with a ttl of its own stays
-  /// as it is.
+  /// Sets the update time of a record with ttl 0 to now, even if that is earlier.
   ///
-  /// - Returns: `done`; `notFound` if there is no live record.
-  /// - Throws: as `load`. When it throws for a sync, the change is made but not known to be on the medium.
+  /// A record with another ttl does not change.
+  ///
+  /// - Returns: `done`, or `notFound` if no live record exists.
+  /// - Throws: The errors of `load`. If a sync fails, the change is made but may not be on the medium.
   @discardableResult
   public func touch(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
     try withErrorContext("touch", key) {
@@ -16,16 +17,13 @@ extension BlobStore {
       return try core.changeHeader(
         of: key, now, syncsEntry: false, level: core.configuration.durability.level(concernsLock: false)
       ) {
-        // Read anew: while this one waited for the stripe, others may have stored or touched, later than it began.
+        // The time is read again, because others may have changed the record while this call waited for the stripe.
         $0.touched(at: core.configuration.now())
       }
     }
   }
 
-  /// Sets the update time of a live record to now, whatever its time to live.
-  ///
-  /// - Returns: `done`; `notFound` if there is no live record.
-  /// - Throws: as `touch`.
+  /// Sets the update time of a live record to now, whatever its time to live. Returns and throws as `touch`.
   @discardableResult
   package func renew(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
     try withErrorContext("renew", key) {
@@ -38,15 +36,15 @@ extension BlobStore {
     }
   }
 
-  /// Adds a lock to a live record, which then lives until it is unlocked. A locked record is live at any age.
+  /// Adds a lock to a live record, which then stays live at any age until it is unlocked.
   ///
-  /// - Returns: `done`; `notFound` if there is no live record.
-  /// - Throws: `lockCountOverflow` at 2^32-1 locks; else as `load`. When it throws for a sync (`systemCall` is
-  ///   `fsync(2)`), the lock is added but not known to be on the medium.
+  /// - Returns: `done`, or `notFound` if no live record exists.
+  /// - Throws: `lockCountOverflow` at 2^32-1 locks; otherwise the errors of `load`. If a sync fails (`systemCall` is
+  ///   `fsync(2)`), the lock is added but may not be on the medium.
   @discardableResult
   public func lock(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
     try withErrorContext("lock", key) {
-      // The record may have been stored with no durability: its name must be on the medium too.
+      // The record may have been stored without durability, so its name must be on the medium too.
       try core.changeHeader(
         of: key, core.configuration.now(), syncsEntry: true,
         level: core.configuration.durability.level(concernsLock: true)
@@ -60,13 +58,13 @@ extension BlobStore {
     }
   }
 
-  /// Takes a lock off a live record.
+  /// Removes a lock from a live record.
   ///
   /// - Parameters:
-  ///   - key: the key of the record.
-  ///   - force: whether to take all locks off.
-  /// - Returns: `done`; `notLocked` if there was no lock; `notFound` if there is no live record.
-  /// - Throws: as `load`. When it throws for a sync, the lock is off, but the change may not be on the medium.
+  ///   - key: The key of the record.
+  ///   - force: A Boolean value that indicates whether all locks are removed.
+  /// - Returns: `done`, `notLocked` if the record had no lock, or `notFound` if no live record exists.
+  /// - Throws: The errors of `load`. If a sync fails, the lock is removed but the change may not be on the medium.
   @discardableResult
   public func unlock(_ key: BlobKey, force: Bool = false) throws(BlobStoreError) -> Outcome {
     try withErrorContext("unlock", key) {
@@ -81,17 +79,17 @@ extension BlobStore {
     }
   }
 
-  /// Touches several records; one that fails does not keep the others from it.
+  /// Touches several records, each of which may fail independently of the others.
   public func touch(_ keys: some Sequence<BlobKey>) -> [KeyResult] {
     results(for: keys) { key throws(BlobStoreError) in try touch(key) }
   }
 
-  /// Locks several records; one that fails does not keep the others from it.
+  /// Locks several records, each of which may fail independently of the others.
   public func lock(_ keys: some Sequence<BlobKey>) -> [KeyResult] {
     results(for: keys) { key throws(BlobStoreError) in try lock(key) }
   }
 
-  /// Unlocks several records; one that fails does not keep the others from it.
+  /// Unlocks several records, each of which may fail independently of the others.
   public func unlock(_ keys: some Sequence<BlobKey>, force: Bool = false) -> [KeyResult] {
     results(for: keys) { key throws(BlobStoreError) in try unlock(key, force: force) }
   }
@@ -112,7 +110,6 @@ extension BlobStore {
 // MARK: - Changing a header
 
 extension RecordHeader {
-  /// Sets the update time to now, but only for ttl 0.
   fileprivate mutating func touched(at now: UnixTime) -> HeaderChange {
     ttl == 0 ? renewed(at: now) : .unchanged(.done)
   }
@@ -124,33 +121,31 @@ extension RecordHeader {
     return .changed
   }
 
-  /// Moves the update time as a load does: never back.
+  /// Advances the update time as a load does, which never moves it back.
   fileprivate mutating func touchedByLoad(at now: UnixTime) -> HeaderChange {
     lastUpdate < now ? touched(at: now) : .unchanged(.done)
   }
 }
 
 extension StoreCore {
-  /// Reads the header of a live record, lets `change` change it, and writes it where it lies.
-  ///
-  /// - Parameter syncsEntry: whether `full` includes the directory entry, which may be as new as the record.
+  /// Changes the header of a live record in place. `full` durability includes the directory entry if `syncsEntry` is
+  /// set, because the entry may be as new as the record.
   fileprivate func changeHeader(
     of key: BlobKey, _ now: UnixTime, syncsEntry: Bool, level: BlobStore.Durability.Level,
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> BlobStore.Outcome {
     let rewritten: RewrittenRecord
     do {
-      // The key is free at the end of this: what is synced is synced beside others.
+      // The key is released at the end of this block, so that synchronizations can run concurrently.
       guard var transaction = try transaction(of: try path(for: key)) else { return .notFound }
       rewritten = try transaction.rewriteHeader(at: now, level, change)
     }
     return try rewritten.synchronize(level, syncsEntry: syncsEntry)
   }
 
-  /// Moves the update time after a load, if the stripe is free. A failure costs the record some of its life, never the
-  /// load. A record with another name stays as it is: a load does not copy payloads.
-  ///
-  /// - Returns: the record's update time afterwards; nil if it is not known.
+  /// Advances the update time after a load if the stripe is free, and returns it if it is known. A failure shortens
+  /// the record's life, but does not fail the load. A file with a second name does not change, because it would be
+  /// copied.
   func touchAfterLoad(_ path: RecordPath, _ now: UnixTime) -> UnixTime? {
     do {
       guard var transaction = try transactionIfAvailable(of: path) else { return nil }

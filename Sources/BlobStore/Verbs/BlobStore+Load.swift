@@ -3,19 +3,18 @@ internal import Posix
 internal import SystemPackage
 
 extension BlobStore {
-  /// The blob stored under a key, if it is live.
+  /// Returns the blob stored under a key, if it is live.
   ///
-  /// A load of a record with ttl 0 moves its update time to now, never back, and at most once a second. It writes only
-  /// the 64 bytes of the header, and only if it need not wait.
-  ///
-  /// System calls of a hit: open, fstat, read, close. Up to 8 KiB, ordinary users need no fstat; above a MiB, there is
-  /// one call more. A move of the update time takes eight more. All cases: Spec/Performance.md.
+  /// A load of a record with ttl 0 advances its update time to now, at most once a second. It writes only the 64
+  /// bytes of the header, and only if it does not have to wait. System calls of a hit: open, fstat, read, close. Up
+  /// to 8 KiB, ordinary users need no fstat. Above 1 MiB, there is one more call. Advancing the update time takes
+  /// eight more. All cases: Spec/Performance.md.
   ///
   /// - Parameters:
-  ///   - key: the key of the record.
-  ///   - touching: whether to move the update time.
-  /// - Returns: nil if there is no record, or it is expired and not locked.
-  /// - Throws: `damaged`, after `damagePolicy` was followed; `payloadTooLarge`; `fileSystem`; `invalidKey`.
+  ///   - key: The key of the record.
+  ///   - touching: A Boolean value that indicates whether the update time is advanced.
+  /// - Returns: The blob, or `nil` if no record exists, or it is expired and not locked.
+  /// - Throws: `damaged`, after `damagePolicy` was applied; `payloadTooLarge`; `fileSystem`; `invalidKey`.
   public func load(_ key: BlobKey, touching: Bool = true) throws(BlobStoreError) -> Blob? {
     try withErrorContext("load", key) {
       var receipt = LoadReceipt()
@@ -23,16 +22,14 @@ extension BlobStore {
     }
   }
 
-  /// A load for a memory tier in front, which has resolved the key to its path.
+  /// Loads a blob for a memory tier, which has already resolved the key to its path.
   package func load(
     _ key: BlobKey, at path: RecordPath, touching: Bool, _ receipt: inout LoadReceipt
   ) throws(BlobStoreError) -> Blob? {
     try withErrorContext("load", key) { try core.blob(for: key, at: path, touching: touching, &receipt) }
   }
 
-  /// The blob that a load at an earlier time would find, in the record that is there now; it is not touched.
-  ///
-  /// - Throws: as `load`.
+  /// Returns the blob that a load at an earlier time would find in the current record, which is not touched.
   package func load(_ key: BlobKey, liveAt time: UnixTime) throws(BlobStoreError) -> Blob? {
     try withErrorContext("load", key) {
       var receipt = LoadReceipt()
@@ -40,21 +37,22 @@ extension BlobStore {
     }
   }
 
-  /// The blob of one of the live keys that begin with a prefix.
+  /// Returns the blob of one of the live keys that begin with a prefix.
   ///
   /// - Parameters:
-  ///   - prefix: the beginning of the keys; empty for all.
-  ///   - touching: whether to move the update time.
-  ///   - choose: receives those keys, in no order. It is called only if there are any.
-  /// - Returns: nil if there is no such key, if `choose` answers nil, or if the chosen one is gone by then.
-  /// - Complexity: one header read for each record that begins with the first two characters of the prefix.
+  ///   - prefix: The prefix of the keys, or empty for all keys.
+  ///   - touching: A Boolean value that indicates whether the update time is advanced.
+  ///   - choose: A closure that chooses one of the unordered keys. It is only called if there are any.
+  /// - Returns: The blob, or `nil` if no key matches, `choose` returns `nil`, or the record was removed in the
+  ///   meantime.
+  /// - Complexity: One header read for each record that begins with the first two characters of the prefix.
   public func load(
     prefix: String, touching: Bool = true, choosing choose: ([BlobKey]) -> BlobKey?
   ) throws(BlobStoreError) -> Blob? {
     try withErrorContext("load") {
       var keys: [BlobKey] = []
       for entry in try core.recordSequence(prefix: prefix) {
-        // A file that is not for the caller is not among the candidates. Any other file that cannot be read may be one.
+        // A file that the caller may not read is not a candidate. Any other unreadable file might be one.
         if let error = entry.accessError, entry.path == nil || !error.isLackOfPermission { throw error }
         if let key = entry.key, entry.state == .live || entry.state == .locked { keys.append(key) }
       }
@@ -64,12 +62,12 @@ extension BlobStore {
     }
   }
 
-  /// The header of a key's record, if it is live. The payload is not read and the record not touched.
+  /// Returns the header of a key's live record, without reading the payload or touching the record.
   public func header(for key: BlobKey) throws(BlobStoreError) -> RecordHeader? {
     try withErrorContext("header", key) { try core.liveHeader(for: key) }
   }
 
-  /// Whether a load would find a record; the payload is not read and the record not touched.
+  /// Returns whether a load would find a record, without reading the payload or touching the record.
   public func contains(_ key: BlobKey) throws(BlobStoreError) -> Bool {
     try withErrorContext("contains", key) { try core.liveHeader(for: key) != nil }
   }
@@ -78,12 +76,10 @@ extension BlobStore {
 // MARK: - Reading
 
 extension StoreCore {
-  /// - Parameter time: when the load is made; nil for now.
   fileprivate func blob(
     for key: BlobKey, at path: RecordPath, touching: Bool, now time: UnixTime? = nil, _ receipt: inout LoadReceipt
   ) throws -> Blob? {
     let now = time ?? configuration.now()
-    // The directory that was read, where the load is counted.
     var place: OpenRoot?
     let lookup = WholeLookup(key: key, path: path, now: now)
     guard let (header, content) = try readUntilConsistent(lookup, configuration.damagePolicy, &place) else {
@@ -108,10 +104,8 @@ extension StoreCore {
     return try readUntilConsistent(lookup, .report, &place)?.0
   }
 
-  /// Reads until the answer can be believed. A change in place may be seen half done, so a record that looks damaged is
-  /// read again. If it still does, it is read once more under its stripe, if that is free at once.
-  ///
-  /// - Parameter place: receives the directory that was read.
+  /// Reads until the result is reliable. A change in place may be observed half done, so a record that appears
+  /// damaged is read again, and then once more under its stripe if that is free.
   func readUntilConsistent<Lookup: RecordLookup>(
     _ lookup: Lookup, _ policy: BlobStore.DamagePolicy, _ place: inout OpenRoot?
   ) throws -> (RecordHeader, Lookup.Content)? {
@@ -136,18 +130,18 @@ extension StoreCore {
     }
   }
 
-  /// Reads the file that the name led to, if it still was the record when it was opened.
+  /// Reads the file at a record's path, if it was still the record when it was opened.
   ///
-  /// The kernel looks at the name first, then opens the file. In between, the file may have been displaced and
-  /// overwritten with a new blob of the key that is not published yet. The bytes are sound then, but were never stored.
-  /// The key's generation has changed since before the look. Each change of the key changes it, so after a few tries
-  /// the answer is believed.
+  /// The kernel resolves the name before it opens the file. In between, the file may have been displaced and
+  /// overwritten with a new, unpublished blob of the key, whose bytes are sound but were never stored. The key's
+  /// generation has changed since the lookup in that case. Other changes of the key change it too, so the result is
+  /// accepted after a few tries.
   private func readAtStableGeneration<Lookup: RecordLookup>(
     _ lookup: Lookup, _ mode: ReadMode, _ place: inout OpenRoot?
   ) throws -> Reading<Lookup.Content> {
     guard let open = try root.opened() else { return .absent }
     place = open
-    // What keeps it from being opened is met once more, where there are packs.
+    // If packs exist, the error that prevents opening occurs again.
     guard let control = try? open.controlFileOfLoads(configuration.logger) else {
       return try read(lookup, in: open, mode)
     }
@@ -162,7 +156,7 @@ extension StoreCore {
     }
   }
 
-  /// The reading, or `absent` where another user's file is in the way.
+  /// Returns the reading, or `absent` if another user's file is at the path.
   private func read<Lookup: RecordLookup>(
     _ lookup: Lookup, in open: OpenRoot, _ mode: ReadMode
   ) throws -> Reading<Lookup.Content> {

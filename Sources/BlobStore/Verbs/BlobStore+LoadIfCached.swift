@@ -1,23 +1,18 @@
 package import BlobRecord
 internal import Posix
 
-/// Looks that never wait: for the disk, a lock that is held for long, or another process.
-///
-/// They answer what is in memory, small, and beyond doubt, with each check that the ordinary look makes. Spec/Performance.md
-/// says of each of their system calls why it does not wait.
+/// Lookups that never wait for the disk, a lock that is held for long, or another process. They only answer from
+/// small data in memory, with all checks of an ordinary lookup. See Spec/Performance.md.
 extension BlobStore {
-  /// A load that never waits.
-  ///
-  /// A move of the update time is left to the caller: `LoadReceipt.owedTouch`.
-  ///
-  /// - Parameter tellsAbsence: whether a missing record is an answer, and counted; else it is unknown.
+  /// Loads a blob without waiting, and leaves advancing the update time to the caller: `LoadReceipt.owedTouch`. With
+  /// `tellsAbsence`, a missing record is a counted answer, and otherwise an unknown one.
   package func loadIfCached(
     _ key: BlobKey, at path: RecordPath, touching: Bool, tellsAbsence: Bool = true, _ receipt: inout LoadReceipt
   ) -> CachedAnswer<Blob> {
     let now = core.configuration.now()
     guard let place = core.placeIfOpen() else { return .unknown }
     let look = core.readWithoutBlocking(WholeLookup(key: key, path: path, now: now), in: place)
-    // A new file of uses is opened by the ordinary look, which counts a use in it.
+    // An ordinary lookup opens a new file of uses and counts a use in it.
     guard !touching || core.uses.areOpen(of: place.control) else { return .unknown }
     func count(_ load: CountedLoad) {
       core.count(load, of: path.digest, isUse: touching, at: now, in: place.control, place.open)
@@ -41,9 +36,9 @@ extension BlobStore {
     }
   }
 
-  /// The header of a key's record, if it is live; never waits.
+  /// Returns the header of a key's live record without waiting.
   package func headerIfCached(for key: BlobKey) -> CachedAnswer<RecordHeader> {
-    // The ordinary look reports an invalid key.
+    // An ordinary lookup reports the invalid key.
     guard let path = try? core.path(for: key) else { return .unknown }
     return core.headerIfCached(at: path)
   }
@@ -61,15 +56,13 @@ extension StoreCore {
     }
   }
 
-  /// Where looks that never wait can look.
   fileprivate struct Place {
     let open: OpenRoot
     let control: ControlFile
   }
 
-  /// The directory and its control file, if both are open.
-  ///
-  /// A control file that is mapped shows that the file system is a local one: on others, each call may wait for a server.
+  /// The directory and its control file, if both are open. A mapped control file shows that the file system is local.
+  /// On other file systems, each call may wait for a server.
   fileprivate func placeIfOpen() -> Place? {
     guard let open = root.openedLately(), open.cachedLooks.areWorthTrying(at: open.directory.moment),
       let control = open.openedControlFile, control.isMapped
@@ -77,9 +70,7 @@ extension StoreCore {
     return Place(open: open, control: control)
   }
 
-  /// Looks once, and answers if the key's generation has stayed, as `readAtStableGeneration` does.
-  ///
-  /// - Returns: nil if the look would wait, or has to be made again.
+  /// Looks up a record once, and returns `nil` if the lookup would wait or the key's generation has changed.
   fileprivate func readWithoutBlocking<Lookup: RecordLookup>(
     _ lookup: Lookup, in place: Place
   ) -> (reading: Reading<Lookup.Content>, generation: UInt64?)? {
@@ -90,7 +81,7 @@ extension StoreCore {
       guard place.control.generation(of: lookup.path.digest) == generation else { return nil }
       return (reading, generation)
     } catch {
-      // Other failures are met again by the ordinary look, which reports them.
+      // An ordinary lookup encounters other failures again, and reports them.
       if error as? CachedLookFailure == .unsupported { open.cachedLooks.wereRefused(at: open.directory.moment) }
       return nil
     }

@@ -3,35 +3,30 @@ internal import Posix
 internal import SystemPackage
 
 extension BlobStore {
-  /// Removes a key's record: live, expired, locked or damaged.
+  /// Removes a key's record, whether it is live, expired, locked or damaged.
   ///
   /// - Parameters:
-  ///   - key: the key of the record.
-  ///   - purging: whether its bytes must be gone at once. Then the file is unlinked instead of recycled, and so are all
-  ///     files in the recycling bin, which may be earlier blobs of the key. The medium may still have the bytes: no
-  ///     file system overwrites what it frees. A packed record is overwritten; earlier ones of its key lie in packs until
-  ///     their room is used anew.
-  /// - Returns: `done`; `notFound` if there was none.
-  /// - Throws: `invalidKey`, `fileSystem`. When it throws for a sync, the record is gone, but the removal may not be on
-  ///   the medium.
+  ///   - key: The key of the record.
+  ///   - purging: A Boolean value that indicates whether the bytes are erased immediately. The file is then unlinked
+  ///     instead of recycled, as are all files in the recycling bin, which may contain earlier blobs of the key. The
+  ///     medium may still contain the bytes, because file systems do not overwrite freed space. A packed record is
+  ///     overwritten, but earlier records of its key stay in packs until their space is reused.
+  /// - Returns: `done`, or `notFound` if no record exists.
+  /// - Throws: `invalidKey`, `fileSystem`. If a sync fails, the removal may not be on the medium.
   @discardableResult
   public func remove(_ key: BlobKey, purging: Bool = false) throws(BlobStoreError) -> Outcome {
     let outcome = try remove(key, erasing: purging)
-    // Earlier blobs of the key may lie there.
+    // The bin may contain earlier blobs of the key.
     if purging { try emptyRecyclingBin() }
     return outcome
   }
 
-  /// Removes a key's record.
-  ///
-  /// - Parameter erasing: as `purging`, but that the recycling bin stays.
+  /// Removes a key's record. `erasing` has the effect of `purging`, except that the recycling bin is not emptied.
   package func remove(_ key: BlobKey, erasing: Bool) throws(BlobStoreError) -> Outcome {
     try withErrorContext("remove", key) { try core.remove(key, recycling: !erasing) }
   }
 
-  /// Removes a key's record if a condition holds.
-  ///
-  /// - Returns: nil if there is a record for which it does not hold.
+  /// Removes a key's record, or returns `nil` if the record exists and does not fulfill a condition.
   package func remove(_ key: BlobKey, if condition: StoreCondition) throws(BlobStoreError) -> Outcome? {
     try withErrorContext("remove", key) {
       do {
@@ -42,16 +37,16 @@ extension BlobStore {
     }
   }
 
-  /// Unlinks everything in the recycling bin, where the files of dead records wait to be overwritten.
+  /// Unlinks all files in the recycling bin, where the files of dead records wait to be overwritten.
   ///
-  /// - Returns: what was unlinked.
-  /// - Complexity: two system calls a file.
+  /// - Returns: The number and size of the unlinked files.
+  /// - Complexity: Two system calls for each file.
   @discardableResult
   public func emptyRecyclingBin() throws(BlobStoreError) -> RemovalReport {
     try withErrorContext("emptyRecyclingBin") { try core.supply.emptyBin().removed }
   }
 
-  /// - Throws: `invalidKey` for an empty prefix, which a mistake makes easily: `removeAll` removes everything.
+  /// Throws `invalidKey` for an empty prefix, which is an easy mistake. `removeAll` removes all records.
   package static func checkRemovable(prefix: String) throws(BlobStoreError) {
     guard prefix.isEmpty else { return }
     throw BlobStoreError(
@@ -59,18 +54,16 @@ extension BlobStore {
       operation: "remove")
   }
 
-  /// Removes several records; one that fails does not keep the others from it.
+  /// Removes several records, each of which may fail independently of the others.
   public func remove(_ keys: some Sequence<BlobKey>) -> [KeyResult] { remove(keys, erasing: false) }
 
-  /// - Parameter erasing: as `purging`, but that the recycling bin stays.
   package func remove(_ keys: some Sequence<BlobKey>, erasing: Bool) -> [KeyResult] {
     results(for: keys) { key throws(BlobStoreError) in try remove(key, erasing: erasing) }
   }
 
-  /// Removes the records of many keys so that their bytes are gone at once, as `remove(_:purging:)` does. The recycling bin is
-  /// emptied only once.
+  /// Removes several records as `remove(_:purging:)` does, but empties the recycling bin only once.
   ///
-  /// - Throws: what keeps the bin from being emptied, once all are removed.
+  /// - Throws: An error that prevented emptying the bin, after all records were removed.
   public func purge(_ keys: some Sequence<BlobKey>) throws(BlobStoreError) -> [KeyResult] {
     let results = remove(keys, erasing: true)
     try emptyRecyclingBin()
@@ -79,12 +72,12 @@ extension BlobStore {
 
   /// Removes all records whose keys begin with a prefix, at any age and with any locks.
   ///
-  /// Records stored during the removal may stay.
+  /// Records that are stored during the removal may remain.
   ///
-  /// - Parameter prefix: what the keys begin with, byte for byte.
-  /// - Throws: `invalidKey` for an empty prefix, and under the `sha256` naming, which tells no prefixes. An error that
-  ///   keeps a record from being removed ends the removal.
-  /// - Complexity: one header read for each record that begins with the first two characters of the prefix.
+  /// - Parameter prefix: The prefix of the keys, which is compared byte by byte.
+  /// - Throws: `invalidKey` for an empty prefix, and under the `sha256` naming, which does not preserve prefixes. An
+  ///   error that prevents the removal of a record ends the call.
+  /// - Complexity: One header read for each record that begins with the first two characters of the prefix.
   @discardableResult
   public func remove(prefix: String) throws(BlobStoreError) -> RemovalReport {
     try withErrorContext("remove") {
@@ -92,7 +85,7 @@ extension BlobStore {
       var report = RemovalReport()
       for entry in try records(prefix: prefix) {
         if let error = entry.accessError { throw error }
-        // A file whose name is no key's has no key with that prefix.
+        // A file whose name does not belong to a key cannot match the prefix.
         guard let key = entry.key, try core.remove(key, recycling: true) == .done else { continue }
         report.files += 1
         report.bytes.saturatingAdd(entry.fileSize)
@@ -103,10 +96,10 @@ extension BlobStore {
 
   /// Removes records at any age.
   ///
-  /// A wipe that is stopped leaves the rest, and says so.
+  /// A removal that is stopped leaves the other records, and reports that.
   ///
-  /// - Throws: `notACache` for `.all` where nothing shows that the directory is a cache; what keeps a file from being
-  ///   removed, once all others are.
+  /// - Throws: `notACache` for `.all` if nothing shows that the directory is a cache. An error that prevents the
+  ///   removal of a file is thrown after all others were removed.
   @discardableResult
   public func removeAll(
     _ scope: RemovalScope, _ options: RemovalOptions = RemovalOptions()
@@ -148,7 +141,7 @@ extension StoreCore {
     return .notFound
   }
 
-  /// - Returns: false if the key has no record in a pack.
+  /// Removes a key's record from its pack, and returns `false` if the key has no packed record.
   private func removePacked(
     _ path: RecordPath, of open: OpenRoot, erasing: Bool, if condition: StoreCondition?
   ) throws -> Bool {
@@ -160,7 +153,7 @@ extension StoreCore {
     return true
   }
 
-  /// - Returns: what the removal was to be on the medium by; nil if there was no record.
+  /// Removes a key's record, and returns the durability level of the removal, or `nil` if no record exists.
   private func remove(
     _ path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, recycling: Bool,
     if condition: StoreCondition?
@@ -174,7 +167,7 @@ extension StoreCore {
     return try transaction.remove(found, recycling: recycling, in: directory, if: condition)
   }
 
-  /// Judges by age only where a condition asks for that.
+  /// Returns a judge that considers the age only if a condition requires it.
   private func judge(for condition: StoreCondition?) -> RecordJudge {
     condition == nil ? RecordJudge() : judge(at: configuration.now())
   }

@@ -2,20 +2,19 @@ public import BlobRecord
 internal import Posix
 
 extension BlobStore {
-  /// Stores a blob, in the place of the one that the key had.
+  /// Stores a blob, and replaces the existing blob of the key.
   ///
-  /// Readers see the old blob or the new one, whole. A store that throws leaves the old one as it was. The exception is
-  /// a sync that fails after the change: the new one is in place then, but may not be on the medium.
+  /// Readers see either the old blob or the new one, whole. A store that throws does not change the old blob, except
+  /// if a sync fails after the change: the new blob is then in place, but may not be on the medium.
   ///
   /// System calls: Spec/Performance.md 1.
   ///
   /// - Parameters:
-  ///   - payload: the bytes.
-  ///   - key: the key of the record.
-  ///   - ttl: the time to live, rounded up to whole seconds; nil for the default expiration, counted from last access.
-  ///   - locks: the locks of the new record: none, one, or those of the old one.
-  ///   - extendedData: what lies beside the payload, such as a content type: at most 4 KiB. Those of the old record go
-  ///     with it.
+  ///   - payload: The bytes to store.
+  ///   - key: The key of the record.
+  ///   - ttl: The time to live, rounded up to seconds, or `nil` for the default expiration, from the last access.
+  ///   - locks: The locks of the new record: none, one, or the old record's locks.
+  ///   - extendedData: Additional data of at most 4 KiB, such as a content type. It replaces the old data.
   /// - Throws: `invalidKey`, `invalidTimeToLive`, `payloadTooLarge`, `extendedDataTooLarge`, `extendedDataRefused`,
   ///   `foreignFile`, `fileSystem`.
   public func store(
@@ -25,7 +24,7 @@ extension BlobStore {
     try store(payload.bytes, for: key, ttl: ttl, locks: locks, extendedData: extendedData)
   }
 
-  /// Stores bytes that lie somewhere in memory, without a copy of them.
+  /// Stores bytes in memory without copying them.
   public func store(
     _ payload: RawSpan, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none,
     extendedData: Data? = nil
@@ -35,18 +34,17 @@ extension BlobStore {
     }
   }
 
-  /// Stores blobs, one after the other. Where small ones are packed, up to 256 of them are written by one call.
+  /// Stores blobs in order, with one call for up to 256 small blobs that are packed.
   ///
-  /// Each store is whole for itself: readers may see some of the blobs before others, and one that fails leaves the others
-  /// stored. Of two with the same key, the later one stays.
+  /// Readers may see some of the blobs before others, and a failure does not affect the other blobs. If two blobs
+  /// have the same key, the later one is kept.
   ///
   /// - Parameters:
-  ///   - blobs: the payloads and their keys.
-  ///   - ttl: as that of a store of one.
-  ///   - locks: as those of a store of one.
-  /// - Returns: what became of each, in the order of the blobs.
-  /// - Complexity: O(*n*) for *n* bytes. For packed blobs, a system call for 256 of them, and one sync of a pack where they
-  ///   are durable.
+  ///   - blobs: The payloads and their keys.
+  ///   - ttl: The time to live, as in a single store.
+  ///   - locks: The locks of the new records, as in a single store.
+  /// - Returns: The result of each store, in the order of the blobs.
+  /// - Complexity: O(*n*) for *n* bytes. 256 packed blobs take one system call, and one sync if durable.
   public func store(
     _ blobs: some Sequence<(key: BlobKey, payload: Data)>, ttl: Duration? = nil, locks: LockPolicy = .none
   ) -> [KeyResult] {
@@ -72,12 +70,8 @@ extension BlobStore {
     return results
   }
 
-  /// Stores a blob, and tells what lies on disk now.
-  ///
-  /// - Parameters:
-  ///   - time: from when on the time to live counts; nil for now.
-  ///   - condition: must hold at the moment in which the record would take its place.
-  /// - Returns: nil if it does not, and nothing was stored.
+  /// Stores a blob, whose time to live starts at `time` or now, unless the condition fails at the moment of
+  /// publication.
   package func storeWithReceipt(
     _ payload: RawSpan, _ extendedData: Data?, for key: BlobKey, ttl: Duration?, locks: LockPolicy,
     at time: UnixTime? = nil, if condition: StoreCondition?
@@ -100,7 +94,6 @@ extension BlobStore {
 }
 
 extension Publisher {
-  /// Stores bytes in memory.
   fileprivate func publish(
     _ payload: RawSpan, _ extendedData: Data?, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy,
     at time: UnixTime? = nil, if condition: StoreCondition?
@@ -123,7 +116,7 @@ extension Publisher {
     }
   }
 
-  /// The header of a record that is stored now, without the fields that the payload decides.
+  /// Returns the header of a record that is stored now, without the fields that depend on the payload.
   func newHeader(ttl: Duration?, locks: BlobStore.LockPolicy) throws -> RecordHeader {
     RecordHeader(
       refCount: locks.refCount(replacing: 0), ttl: try storedTimeToLive(ttl),

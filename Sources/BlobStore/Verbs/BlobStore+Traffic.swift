@@ -2,10 +2,9 @@ internal import BlobRecord
 internal import Posix
 
 extension BlobStore {
-  /// The loads and stores of the directory since its control file was made, by all processes.
+  /// Returns the loads and stores of all processes since the directory's control file was created.
   ///
-  /// Zeros where there is no control file, or one without counters.
-  ///
+  /// - Returns: The traffic, which is zero without a control file that has counters.
   /// - Complexity: O(1).
   public func traffic() throws(BlobStoreError) -> Traffic {
     try withErrorContext("statistics") {
@@ -14,19 +13,17 @@ extension BlobStore {
     }
   }
 
-  /// Counts for all processes what was asked of a tier behind the directory.
-  ///
-  /// - Returns: false, with nothing counted, where no control file with counters is open.
-  /// - Complexity: no system call.
+  /// Counts the requests to a tier behind the directory, for all processes and without a system call. Returns
+  /// `false`, with nothing counted, if no control file with counters is open.
   package func count(_ traffic: RemoteTraffic) -> Bool {
     guard let control = core.root.lastOpened?.openedControlFile, control.isMapped else { return false }
     control.count(traffic)
     return true
   }
 
-  /// The last whole collections of the directory, the latest first, with what has happened between them.
+  /// Returns the last complete collections of the directory, the latest first, with the changes between them.
   ///
-  /// Sixteen are remembered. Stopped ones do not count.
+  /// Sixteen collections are recorded. Stopped ones do not count.
   ///
   /// - Complexity: O(1).
   public func recentPasses() throws(BlobStoreError) -> [RecentPass] {
@@ -36,7 +33,7 @@ extension BlobStore {
     }
   }
 
-  /// About how often each of some records was used lately, 15 times at the most; nil where no uses are counted.
+  /// Returns about how often each record was used recently, up to 15 times, or `nil` if no uses are counted.
   package func useCounts(of entries: [RecordEntry]) throws(BlobStoreError) -> [Int]? {
     try withErrorContext("statistics") {
       guard let open = try core.root.opened(),
@@ -48,7 +45,7 @@ extension BlobStore {
     }
   }
 
-  /// Begins to count anew what is asked of the directory, for all processes.
+  /// Resets the directory's traffic counters for all processes.
   public func clearTraffic() throws(BlobStoreError) {
     try withErrorContext("statistics") {
       guard let open = try core.root.opened() else { return }

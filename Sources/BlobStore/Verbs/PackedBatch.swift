@@ -1,12 +1,12 @@
 internal import BlobRecord
 internal import Posix
 
-/// Small records that are stored together: their keys are held at once, and one call writes them all.
+/// A batch of small records that are written by one call while all their keys are held.
 ///
-/// The order of stripes is that of the holds. So two batches never wait for each other; and a batch waits for nobody. What
-/// cannot be had at once is left to a store of its own.
+/// Keys are only held if that is possible without waiting, in the order of their stripes, so that batches never wait
+/// for each other. Other records are left to separate stores.
 struct PackedBatch {
-  /// The most records of a batch. Other changes of their stripes wait for it.
+  /// The maximum number of records in a batch. Other changes of their stripes wait for it.
   static let greatestCount = 256
 
   private let publisher: Publisher
@@ -14,7 +14,7 @@ struct PackedBatch {
   private var records: PackRecords
   private var members: [Member] = []
 
-  /// A record whose key is held, which is counted, and which has its room.
+  /// A counted record whose key is held and whose space is reserved.
   private final class Member {
     let candidate: Candidate
     let pending: PendingStore
@@ -44,12 +44,11 @@ struct PackedBatch {
     deinit { transaction.hold.endCount(from: sizeBefore, to: pending.size, isInPlace: isPublished) }
   }
 
-  /// A record that may be stored with others.
   struct Candidate {
-    /// Of the blob among those of the call.
+    /// The index of the blob in the call.
     let index: Int
     let path: RecordPath
-    /// As it is asked for: the locks of the record that it replaces may come to it.
+    /// The requested header. The locks of the replaced record may be added to it.
     let header: RecordHeader
     let locks: BlobStore.LockPolicy
     let payload: Data
@@ -64,19 +63,17 @@ struct PackedBatch {
     }
   }
 
-  /// What became of records.
   struct Results {
     var stored: [Stored] = []
-    /// Those whose publication failed, so that readers may have seen them.
+    /// The records whose publication failed, so that readers may have seen them.
     var failed: [(index: Int, error: any Error)] = []
   }
 
-  /// A record that is stored.
   struct Stored {
     let index: Int
     let path: RecordPath
     let header: RecordHeader
-    /// What the directory holds, if that is too much.
+    /// The usage of the directory, if it exceeds a limit.
     let exceeding: BlobStore.UsageEstimate?
   }
 
@@ -88,15 +85,12 @@ struct PackedBatch {
 
   private var core: StoreCore { publisher.core }
 
-  /// Stores records.
-  ///
-  /// - Returns: what became of those that were published. The others have to be stored alone.
-  /// - Throws: with none of them published.
+  /// Stores records, and returns the published ones. The others must be stored separately. Throws before publication.
   mutating func store(_ candidates: [Candidate]) throws -> Results {
-    // With them, the keys are let go.
+    // Removing the members releases the keys.
     defer { members = [] }
     members.reserveCapacity(candidates.count)
-    // Of two with one stripe, the first takes it, and the second is stored alone after it.
+    // If two records share a stripe, the first takes it, and the second is stored separately afterwards.
     for candidate in candidates.sorted(by: { ($0.stripe, $0.index) < ($1.stripe, $1.index) }) {
       if let member = try member(candidate) { members.append(member) }
     }
@@ -106,7 +100,7 @@ struct PackedBatch {
     return results
   }
 
-  /// - Returns: nil for a record that has to be stored alone.
+  /// Prepares a record, or returns `nil` if it must be stored separately.
   private mutating func member(_ candidate: Candidate) throws -> Member? {
     let path = candidate.path
     records.packs.prefetch(forChangeOf: path.digest)
@@ -135,7 +129,7 @@ struct PackedBatch {
 
   // MARK: Writing
 
-  /// Writes all records: those that follow each other in a chunk by one call. For a durable one, its pack is synced.
+  /// Writes adjacent records of a chunk with one call each, and syncs the packs of durable records.
   private func write() throws {
     do {
       var start = 0
@@ -170,7 +164,7 @@ struct PackedBatch {
       var end = 0
       for member in run {
         let begin = member.room.address.offset - start
-        // Nothing lies between two records that follow each other, but for the rest of a sector.
+        // Only the padding to a sector separates adjacent records.
         unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[end..<begin]).initializeMemory(
           as: UInt8.self, repeating: 0)
         end = begin + member.room.byteCount
@@ -185,7 +179,7 @@ struct PackedBatch {
     }
   }
 
-  /// One that finds the index full stays unpublished.
+  /// Publishes a record, unless the index is full.
   private mutating func publish(_ member: Member, _ results: inout Results) {
     publisher.enforcer?.willStore(member.candidate.path.digest)
     let candidate = member.candidate
@@ -208,10 +202,8 @@ struct PackedBatch {
 // MARK: - From blobs to candidates
 
 extension Publisher {
-  /// Stores small blobs together, as far as that can be done at once.
-  ///
-  /// - Returns: what became of those that were published. The others have to be stored alone, which tells what is wrong with
-  ///   them.
+  /// Stores a batch of small blobs, as far as that is possible without waiting, and returns the published ones. The
+  /// others must be stored separately, which reports any error.
   func publishTogether(
     _ blobs: ArraySlice<(key: BlobKey, payload: Data)>, ttl: Duration?, locks: BlobStore.LockPolicy
   ) -> PackedBatch.Results {
@@ -223,12 +215,12 @@ extension Publisher {
       guard let records = try core.madePacks(of: open) else { return PackedBatch.Results() }
       var batch = PackedBatch(self, records, in: open)
       let results = try batch.store(candidates)
-      // The keys are free by now: what they cause may need them.
+      // The keys have been released, because subsequent work may need them.
       for record in results.stored { didStore(record.header, at: record.path, of: open, exceeding: record.exceeding) }
       _ = records.growIfDue()
       return results
     } catch {
-      // Nothing is published. Each blob's own store meets the failure again, or succeeds.
+      // Nothing is published. The separate store of each blob fails again, or succeeds.
       return PackedBatch.Results()
     }
   }
@@ -238,7 +230,7 @@ extension Publisher {
     locks: BlobStore.LockPolicy
   ) -> [PackedBatch.Candidate] {
     zip(blobs.indices, blobs).compactMap { index, blob in
-      // What is wrong with a blob is told by its own store.
+      // The separate store of an invalid blob reports the error.
       guard core.mayPack(payloadOf: Int64(blob.payload.count)), let path = try? core.path(for: blob.key) else {
         return nil
       }
@@ -246,7 +238,7 @@ extension Publisher {
     }
   }
 
-  /// - Returns: nil for a blob that is not packed.
+  /// Returns a candidate for a blob, or `nil` if the blob is not packed.
   private func candidate(
     _ index: Int, _ key: BlobKey, _ payload: Data, _ path: RecordPath, in open: OpenRoot, ttl: Duration?,
     locks: BlobStore.LockPolicy

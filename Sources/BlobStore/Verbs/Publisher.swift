@@ -3,25 +3,21 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// Writes records and puts them in their places, within the limits.
+/// Writes and publishes records, within the limits.
 struct Publisher {
   let core: StoreCore
-  /// nil where stores start no collections.
+  /// The enforcer of the limits, or `nil` if stores start no collections.
   let enforcer: LimitEnforcer?
 
-  /// Makes room for a file: the recycling bin is emptied first, then a collection removes records.
-  ///
-  /// - Parameters:
-  ///   - byteCount: of the file, as far as it is known.
-  ///   - digest: of the record, whose old blob must not be removed for the room.
-  ///   - rescues: collections that had been made for want of room when it was tried last.
-  /// - Returns: whether another try is worth it.
+  /// Empties the recycling bin to make room for a file, or starts a collection that removes records, except for the
+  /// old blob of the digest. Returns whether another attempt makes sense after this number of collections for lack of
+  /// space.
   func makesRoom(for byteCount: Int64, of digest: UInt64, after rescues: Int) -> Bool {
     core.supply.makesRoomByEmptyingBin()
       || enforcer?.makeRoomOnFullVolume(for: byteCount, of: digest, after: rescues) == true
   }
 
-  /// Runs a call again and again until it finds room, or none can be made.
+  /// Repeats a call until it finds enough space, or no more can be freed.
   func makingRoom<Result>(for byteCount: Int64, of digest: UInt64, _ body: () throws -> Result) throws -> Result {
     while true {
       let rescues = enforcer?.rescue.collections ?? 0
@@ -33,22 +29,20 @@ struct Publisher {
     }
   }
 
-  /// A store that has not begun.
   @inline(__always)
   func pendingStore(_ header: RecordHeader, locks: BlobStore.LockPolicy, if condition: StoreCondition?) -> PendingStore
   {
     PendingStore(header, locks: locks, if: condition, within: enforcer?.limit)
   }
 
-  /// The directory, made where it is missing. A new one has said how it is arranged, and what is packed.
+  /// Returns the directory, or creates it with settings that state its arrangement and packing.
   func madeRoot() throws -> OpenRoot {
     let open = try core.root.openedOrMade()
     if open.mustSayArrangement || open.packing == nil { try SettingsChange(core).sayWhatIsNew(in: open) }
     return open
   }
 
-  /// The directory, for what makes a control file before there is a record. A new one says first what holds in it, unless there is
-  /// no room for that.
+  /// Returns the directory for a control file. A new directory's settings precede it unless the volume is full.
   func madeRootOfLocks() throws -> OpenRoot {
     do {
       return try madeRoot()
@@ -61,22 +55,15 @@ struct Publisher {
 // MARK: - Attempts
 
 extension Publisher {
-  /// An attempt to store a record.
   private struct Attempt {
-    /// The ways that are open.
     var ways: DraftAttempts
-    /// The way that is tried; nil before anything is made.
     var kind: DraftAttempts.Kind?
-    /// Of the file, as far as it is known.
     var byteCount: Int64
   }
 
-  /// Makes one attempt after another until one has a result, each in the directory that has the name by then.
-  ///
-  /// - Parameters:
-  ///   - path: of the record, by the arrangement of any directory.
-  ///   - body: makes an attempt. Its path is the record's in that directory. It answers nil for another attempt.
-  /// - Throws: the error after which no other attempt is worth it.
+  /// Makes attempts until one has a result, each in the directory that currently has the root's name and with the
+  /// record's path in it. `body` returns `nil` to request another attempt. The error after which another attempt
+  /// makes no sense is rethrown.
   private func attempting<Result: ~Copyable>(
     _ attempt: consuming Attempt, at path: consuming RecordPath,
     _ body: (_ open: OpenRoot, _ path: RecordPath, _ attempt: inout Attempt) throws -> Result?
@@ -94,10 +81,7 @@ extension Publisher {
     }
   }
 
-  /// Does what another attempt needs.
-  ///
-  /// - Parameter rescues: collections that had been made for want of room before the attempt that failed.
-  /// - Throws: the error, where no other attempt is worth it.
+  /// Prepares another attempt, or rethrows the error if none makes sense.
   private func prepare(
     _ attempt: inout Attempt, after error: any Error, at path: RecordPath, _ rescues: Int
   ) throws {
@@ -111,12 +95,12 @@ extension Publisher {
       }
     case .lookAgain:
       if !isPacked { try core.root.opened()?.forgetSubdirectory(path.subdirectory) }
-      // Packs are missing only where their directory is.
+      // A pack can only be missing if its directory is.
       guard try core.root.forgetIfReplacedNow() || !isPacked else { throw error }
     case .makeRoom:
       let byteCount = isPacked ? Int64(PackLayout.chunkByteCount) : attempt.byteCount
       if makesRoom(for: byteCount, of: path.digest, after: rescues) { return }
-      // A file takes less room than a chunk. Where there is none for it either, that is told.
+      // A file needs less space than a chunk. If the file does not fit either, that error is reported.
       guard isPacked else { throw error }
       attempt.ways.refusePacks()
     case .giveUp: throw (error as? Published)?.cause ?? error
@@ -127,15 +111,11 @@ extension Publisher {
 // MARK: - Publishing
 
 extension Publisher {
-  /// Stores a record: in a pack if it is small enough, else in a file that is written beside its place.
+  /// Stores a record in a pack if it is small, and otherwise in a file. Throws `ConditionFailed`.
   ///
   /// - Parameters:
-  ///   - pending: the header, without the fields that the key decides.
-  ///   - extendedData: lies behind the payload.
-  ///   - ways: those that may be tried.
-  ///   - payload: valid for the call; nil where the record is not to be packed.
-  ///   - write: fills the file, and may complete the header.
-  /// - Throws: `ConditionFailed`.
+  ///   - payload: The payload, valid for the call, or `nil` if the record must not be packed.
+  ///   - write: Fills the file, and may complete the header.
   func publish(
     _ key: BlobKey, _ pending: consuming PendingStore, extendedData: Data?, _ ways: DraftAttempts,
     packing payload: UnsafeRawBufferPointer? = nil, _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
@@ -144,7 +124,7 @@ extension Publisher {
     if core.configuration.format == .checksummed { pending.header.keyDigest = path.digest }
     let tail = try core.newExtension(of: key, at: path, extendedData)?.encoded
     pending.header.extensionEnd = tail.map { UInt32($0.count) }
-    // Kept while the record is written again, so that a collection does not end as if no store waited for room.
+    // The wait continues while the record is written again, so that a collection knows that a store still waits.
     var wait: LimitEnforcer.Wait?
     defer { enforcer?.stopAsking(&wait) }
     return try attempting(Attempt(ways: ways, byteCount: pending.header.fileByteCount), at: path) {
@@ -162,7 +142,7 @@ extension Publisher {
       try draft.fill(&pending.header) { file, header in
         try write(file, &header)
         guard let tail else { return }
-        // The payload may have come from where it cannot be read again.
+        // Only the extension is retried, because the source of the payload may not be readable again.
         let offset = header.fileByteCount - Int64(tail.count)
         try makingRoom(for: Int64(tail.count), of: path.digest) { try file.write(unsafe tail.span.bytes, at: offset) }
       }
@@ -171,11 +151,8 @@ extension Publisher {
     }
   }
 
-  /// Makes a file that is written to by and by, under a temporary name.
-  ///
-  /// A file without a name may be refused its name in the end, and what a stream has written cannot be written again.
-  ///
-  /// - Parameter byteCount: of the file, as far as it is known.
+  /// Creates a file with a temporary name that is written incrementally. An unnamed file might be refused its name at
+  /// the end, and a stream's data cannot be written again.
   func makeDraft(_ header: RecordHeader, at path: RecordPath, for byteCount: Int64) throws -> PlacedDraft {
     let ways = DraftAttempts(mayRecycle: false, canWriteAgain: false)
     return try attempting(Attempt(ways: ways, byteCount: byteCount), at: path) { open, path, attempt in
@@ -185,8 +162,7 @@ extension Publisher {
     }
   }
 
-  /// Puts a record that is written into its place, or into a pack if it has stayed small. It cannot be written again, so a
-  /// failure is the last.
+  /// Publishes or packs a written record. It cannot be written again, so a failure is final.
   func publish(
     _ placed: inout PlacedDraft, _ header: RecordHeader, locks: BlobStore.LockPolicy,
     if condition: StoreCondition? = nil
@@ -207,9 +183,7 @@ extension Publisher {
     }
   }
 
-  /// Puts what a stream has written into a pack. Its file is left to go.
-  ///
-  /// - Returns: nil if the record has to be a file.
+  /// Packs the data of a stream, whose file is discarded. Returns `nil` if the record must be stored as a file.
   private func pack(
     _ placed: borrowing PlacedDraft, _ pending: inout PendingStore, _ wait: inout LimitEnforcer.Wait?
   ) throws -> StoreReceipt? {
@@ -229,7 +203,7 @@ extension Publisher {
     }
   }
 
-  /// The packs that a record is stored in; nil if it has to be a file.
+  /// Returns the packs for a record, or `nil` if it must be stored as a file.
   private func packs(
     for header: RecordHeader, _ path: RecordPath, in open: OpenRoot, _ attempt: inout Attempt
   ) throws -> PackRecords? {
@@ -242,9 +216,7 @@ extension Publisher {
     return packs
   }
 
-  /// Makes an attempt to store a record in a pack.
-  ///
-  /// - Returns: nil if another one is to be made.
+  /// Tries to store a record in a pack, and returns `nil` to request another attempt.
   private func publish(
     _ body: PackedBody, in packs: consuming PackRecords, _ pending: inout PendingStore,
     _ wait: inout LimitEnforcer.Wait?,
@@ -255,9 +227,7 @@ extension Publisher {
     return try publish(&draft, &pending, &wait, at: path, of: open)
   }
 
-  /// Tries to give a record its place until it has that, or cannot wait for it as it is.
-  ///
-  /// - Returns: nil if the record has to be made anew.
+  /// Tries to publish a record until it succeeds, or returns `nil` if the draft cannot wait and must be made again.
   private func publish<Draft: RecordDraft & ~Copyable>(
     _ draft: inout Draft, _ pending: inout PendingStore, _ wait: inout LimitEnforcer.Wait?, at path: RecordPath,
     of open: OpenRoot
@@ -271,7 +241,7 @@ extension Publisher {
         try enforcer?.waitForRoom(&wait, usage, for: pending.header.fileByteCount)
         guard Draft.canWait else { return nil }
       case .done(let placed):
-        // A stream is counted, and makes room, with its commit.
+        // A stream is counted, and makes room, when it is committed.
         if !pending.isStream { didStore(pending.header, at: path, of: open, exceeding: placed.exceeding) }
         try draft.finish(placed.level, at: path, of: open)
         return StoreReceipt(header: pending.header, generation: placed.generation)
@@ -279,7 +249,6 @@ extension Publisher {
     }
   }
 
-  /// Holds the key for one try.
   private func place<Draft: RecordDraft & ~Copyable>(
     _ draft: inout Draft, _ pending: inout PendingStore, _ wait: LimitEnforcer.Wait?, at path: RecordPath,
     of open: OpenRoot
@@ -289,7 +258,7 @@ extension Publisher {
     return try transaction.place(&draft, &pending)
   }
 
-  /// What a store calls that has waited and found room.
+  /// Returns the closure that a store calls after it has waited and found room.
   func stopWaiting(_ wait: LimitEnforcer.Wait?) -> (() -> Void)? {
     guard let enforcer, let wait else { return nil }
     return {
@@ -298,18 +267,17 @@ extension Publisher {
     }
   }
 
-  /// Counts a record that was stored, and starts a collection where it is one too many.
+  /// Counts a stored record, and starts a collection if a limit is exceeded.
   func didStore(
     _ header: RecordHeader, at path: RecordPath, of open: OpenRoot, exceeding usage: BlobStore.UsageEstimate?
   ) {
-    // First, as it may make the file of uses: a collection that is started would walk beside that.
+    // This comes before the collection, whose walk would run concurrently with the creation of the file of uses.
     core.countStore(of: path.digest, byteCount: Int64(clamping: header.payloadSize), in: open)
     if let usage { enforcer?.start(usage) }
     enforcer?.didStore(header.fileByteCount)
   }
 }
 
-/// A draft, the place that its record will have, and the directory of both.
 struct PlacedDraft: ~Copyable {
   var draft: FileDraft
   let path: RecordPath

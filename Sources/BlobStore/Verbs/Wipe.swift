@@ -1,8 +1,7 @@
 internal import BlobRecord
 internal import Posix
 
-/// A removal of all records of a scope, each under its key's hold. An error that keeps one from being removed does not keep the
-/// others from it.
+/// A removal of all records of a scope, each under its key's hold, that continues after a failure.
 struct Wipe {
   private let core: StoreCore
   private let open: OpenRoot
@@ -10,9 +9,7 @@ struct Wipe {
   private let options: BlobStore.RemovalOptions
   private(set) var progress = BlobStore.RemovalProgress()
   private var firstFailure: (any Error)?
-  /// Whether a removal has to last.
   private var mustSync = false
-  /// Records whose keys others held.
   private var busy: BusyRecords<RecordPath>
 
   init(
@@ -23,11 +20,11 @@ struct Wipe {
     self.scope = scope
     self.options = options
     busy = BusyRecords(waiting: core.configuration.access.lockTimeout)
-    // The counters only tell how far it has come: a wipe does without.
+    // The count is only needed to report progress, so a wipe can do without it.
     progress.expected = options.progress == nil ? nil : try? core.usageEstimate()?.records
   }
 
-  /// - Throws: the first error, once all else is done.
+  /// Removes the records, and throws the first error at the end.
   mutating func run() throws {
     // Before anything is listed: what is published later, and was begun before, is then known to be late.
     countWipe()
@@ -43,10 +40,9 @@ struct Wipe {
     if let firstFailure { throw firstFailure }
   }
 
-  /// Tells productions that are under way, in any process, that their blobs must not be stored.
+  /// Notifies the producers of all processes that the blobs they are producing must not be stored.
   private func countWipe() {
-    // Where the file cannot be opened, no record can be removed either, which is an error. Where it is missing, no
-    // production has begun.
+    // If the file cannot be opened, removing a record fails too. If it is missing, no production has begun.
     (try? core.controlFiles.controlFile(of: open, makesIt: false))?.countWipe()
   }
 
@@ -75,7 +71,6 @@ struct Wipe {
     }
   }
 
-  /// Notes an error instead of throwing it.
   private mutating func attempt(_ body: (inout Wipe) throws -> Void) {
     do {
       try body(&self)
@@ -135,7 +130,7 @@ struct Wipe {
       ?? BlobStoreError(busy: waiting.count, for: core.configuration.access.lockTimeout, at: core.root.path)
   }
 
-  /// - Returns: false if others still hold the key.
+  /// Removes the record unless others still hold its key, in which case it returns `false`.
   private mutating func hasSettled(_ path: RecordPath, _ subdirectories: LastSubdirectory) throws -> Bool {
     let scope = scope
     switch try core.removeRecord(at: path, subdirectories, recycling: false, if: { scope.includes($0) }) {
@@ -148,7 +143,7 @@ struct Wipe {
     return true
   }
 
-  /// Removes what is no record: the quarantine, and the files of the recycling bin.
+  /// Removes the quarantine and the files of the recycling bin.
   private mutating func removeHiddenFiles() {
     attempt { wipe in
       guard let removed = try wipe.core.quarantine()?.removeAll() else { return }
@@ -178,7 +173,6 @@ extension BlobStore.RemovalScope {
 }
 
 extension RecordEntry {
-  /// The path, without which nothing can be removed.
   fileprivate func knownPath() throws -> RecordPath {
     guard let path else { throw accessError ?? BlobStoreError(.internalInconsistency, file) }
     return path

@@ -1,25 +1,22 @@
 extension BlobStore {
-  /// The changes that survive a power cut once an operation has returned. At every level, all of them survive a crash
-  /// of the process.
+  /// The changes that survive a power cut after an operation, whereas all changes survive a crash of the process.
   public enum Durability: String, CaseIterable, Sendable {
-    /// `full` for changes that concern locks, `none` for the rest.
+    /// `full` for changes that concern locks, `none` for all others.
     ///
-    /// Such changes are lock, unlock, a store that locks or replaces a locked record, and the removal of one. So an
-    /// acknowledged lock is never lost. The rest is only a cache.
+    /// Such changes are locking, unlocking, a store that locks a record or replaces a locked one, and the removal of
+    /// a locked record. An acknowledged lock is therefore never lost, whereas all other records are only a cache.
     case automatic
-    /// Nothing is promised: a record may be missing or damaged afterwards, which a load notices.
+    /// Nothing is guaranteed, so a record may be missing or damaged afterwards, which a load detects.
     case none
-    /// The new blob is on the medium before it takes the old one's place.
-    ///
-    /// So the old blob is never lost for the new.
+    /// The new blob is on the medium before it replaces the old one, so the old blob is never lost for the new one.
     case barrier
-    /// The file, its directory and that directory's parent are on the medium on return.
+    /// The file, its directory, and that directory's parent are on the medium when the operation returns.
     case full
   }
 }
 
 extension BlobStore.Durability {
-  /// The durability of one operation, once it is known whether it concerns a lock.
+  /// The durability of one operation, depending on whether it concerns a lock.
   enum Level: Comparable {
     case none, barrier, full
   }
@@ -35,13 +32,13 @@ extension BlobStore.Durability {
 }
 
 extension BlobStore {
-  /// The locks of a record that a store writes: those of the record that it replaces, or one of its own.
+  /// The locks of a new record, depending on the record that it replaces.
   public enum LockPolicy: String, CaseIterable, Sendable {
     /// The new record has no lock.
     case none
-    /// The new record has one lock, however many the old one had.
+    /// The new record has one lock, regardless of how many the old one had.
     case one
-    /// The new record has the locks of the old one. A damaged old record has none.
+    /// The new record has the locks of the old one, or no locks if the old one is damaged.
     case keep
     /// The new record has the locks of the old one, and at least one.
     case keepOrOne
@@ -49,7 +46,7 @@ extension BlobStore {
 }
 
 extension BlobStore.LockPolicy {
-  /// The equal policy for a new record that replaces no locked one.
+  /// The equivalent policy for a new record that replaces no locked one.
   package var replacingNothing: Self {
     switch self {
     case .none, .keep: .none
@@ -59,7 +56,7 @@ extension BlobStore.LockPolicy {
 
   var keepsLocks: Bool { self == .keep || self == .keepOrOne }
 
-  /// The locks of a record that takes the place of one with `old` locks; `old` is 0 for a new key or a damaged record.
+  /// Returns the lock count of a record that replaces one with `old` locks (0 for a new key or a damaged record).
   func refCount(replacing old: UInt32) -> UInt32 {
     switch self {
     case .none: 0
@@ -71,14 +68,13 @@ extension BlobStore.LockPolicy {
 }
 
 extension BlobStore {
-  /// From when on a blob that is written in pieces is seen under its key.
+  /// The time from which a blob that is written in pieces is visible under its key.
   public enum Visibility: Sendable {
-    /// The blob takes the place of the old one once it is whole.
+    /// The blob replaces the old one when it is complete.
     case afterCommit
-    /// The blob takes the place of the old one at once, and followers read it while it grows.
+    /// The blob replaces the old one immediately, and followers read it while it grows.
     ///
-    /// Until the commit, loads answer `recordIsStreamAndBusy`. A writer that dies or gives up leaves the key without a
-    /// blob.
+    /// Until the commit, loads fail with `recordIsStreamAndBusy`. If the writer dies or cancels, the key has no blob.
     case whileWriting
   }
 }

@@ -1,45 +1,45 @@
 extension BlobStore {
-  /// Which records lie many to a file, in `.packs` below the root.
+  /// The records that share files called packs, in `.packs` below the root.
   ///
-  /// A record in a pack takes no file and no block of its own. A load costs one read, a store one write, a touch none.
-  /// SPTPersistentCache does not see it. So directories that it may share, of the `verbatim` naming or the `reference`
-  /// format, have no packs, whatever is said here. A program that looks for a file of each record finds none for a small one:
-  /// it needs `off`.
+  /// A packed record takes no file and no block for itself. A load costs one read and a store one write, and a touch
+  /// costs no system call. SPTPersistentCache cannot read packs, so directories that it may share (with the
+  /// `verbatim` naming or the `reference` format) have no packs, regardless of this value. A program that expects a
+  /// file for each record needs `off`.
   public enum Packing: Hashable, Sendable {
-    /// None that is stored from now on. Those that are packed stay where they are, until they are stored anew.
+    /// New records are not packed, but packed ones stay in their packs until they are stored again.
     case off
-    /// Records of so many bytes at the most: name, payload, extension and a header of 40 bytes. At most 32,752.
+    /// Records of at most this many bytes (name, payload, extension, and a header of 40 bytes), up to 32,752.
     case upTo(Int)
   }
 
-  /// How loads read packed records.
+  /// The method by which loads read packed records.
   public enum PackReads: Hashable, Sendable {
-    /// By one system call each. A broken medium is an error of the load.
+    /// One system call for each load, in which a defective medium is an error.
     case byCalls
-    /// From memory, in half of the time. Packs take a gibibyte of address space each. Where the medium cannot be read, or another
-    /// program cuts a pack off, the system ends the process by SIGBUS: this is for an application that may end so.
+    /// Mapped memory, which takes half of the time.
+    ///
+    /// Each pack takes a gibibyte of address space. If the medium cannot be read, or another program truncates a
+    /// pack, the system ends the process by SIGBUS, so this is only for applications that may end in this way.
     case mapped
   }
 }
 
 extension BlobStore.Packing {
-  /// The largest bound: what the eleven bits of a size in the index can say, 2047 times 16.
+  /// The largest bound, 2047 times 16, because the size in an index entry has eleven bits.
   public static let largestBound = 32_752
 
-  /// The largest record that is packed, in bytes; nil for none.
+  /// The size of the largest record that is packed, in bytes, or `nil` if records are not packed.
   package var bound: Int? { if case .upTo(let bound) = self { bound } else { nil } }
 
-  /// - Parameter bound: nil for no packs.
   package init(bound: Int?) { self = bound.map { .upTo($0) } ?? .off }
 }
 
 extension BlobStore.Configuration {
-  /// Whether records may have what SPTPersistentCache does not read, such as an extension: not where it may share them.
+  /// A Boolean value that indicates whether records may have features that SPTPersistentCache cannot read.
   var hasOwnFormat: Bool { format == .checksummed && layout.naming != .verbatim }
 
-  /// Whether this configuration's store packs records in any directory.
   var mayPack: Bool { packing != .off && hasOwnFormat }
 
-  /// What a store with this configuration packs in a directory that it creates: nothing, unless `packing` says so.
+  /// The packing of a directory that a store with this configuration creates.
   package var packingOfNewDirectories: BlobStore.Packing { mayPack ? packing ?? .off : .off }
 }

@@ -1,17 +1,14 @@
 extension Duration {
-  /// Whole seconds, rounded up, held at `Int64.max`.
+  /// The number of whole seconds, rounded up, and at most `Int64.max`.
   var secondsRoundedUp: Int64 {
-    // `components` traps where the seconds are more than 64 bits hold.
+    // `components` traps if the number of seconds exceeds 64 bits.
     guard self < .seconds(Int64.max) else { return .max }
     let (seconds, attoseconds) = components
     return attoseconds > 0 ? seconds + 1 : seconds
   }
 }
 
-/// The `ttl` field for a time to live.
-///
-/// - Parameter timeToLive: nil for the store's default expiration, which is stored as 0.
-/// - Throws: `invalidTimeToLive` for zero or less.
+/// Returns the `ttl` field for a time to live, or 0 for `nil`. Throws `invalidTimeToLive` if it is not above zero.
 func storedTimeToLive(_ timeToLive: Duration?) throws(BlobStoreError) -> UInt64 {
   guard let timeToLive else { return 0 }
   guard timeToLive > .zero else {
@@ -21,6 +18,6 @@ func storedTimeToLive(_ timeToLive: Duration?) throws(BlobStoreError) -> UInt64 
 }
 
 extension Duration {
-  /// The time to live of a blob that does not expire: only a removal or a limit takes it.
+  /// The time to live of a blob that does not expire, so only a removal or a limit removes it.
   public static var never: Duration { .seconds(Int64.max) }
 }

@@ -1,26 +1,26 @@
 public import BlobRecord
 
 extension BlobStore {
-  /// The settings that a directory keeps, for every program and tool that follows it.
+  /// The settings of a directory, for all programs and tools that follow them.
   ///
-  /// The settings lie in `.blobcache.conf` at the root, and outlive programs, blobs and the control file. A value of
-  /// nil is not set there.
+  /// The settings are stored in `.blobcache.conf` at the root, independently of programs, blobs, and the control
+  /// file. A property that is `nil` is not set there.
   public struct DirectorySettings: Hashable, Sendable {
-    /// How long blobs without a time to live last after their last access: a minute at least, or `.never`.
+    /// The time to live of blobs without one, counted from their last access, which is at least a minute or `.never`.
     public var defaultTimeToLive: Duration?
-    /// Bytes that a collection leaves at the most.
+    /// The most bytes that a collection leaves.
     public var sizeLimit: Limit?
-    /// Records that a collection leaves at the most.
+    /// The most records that a collection leaves.
     public var countLimit: Limit?
-    /// Bytes of the volume that a collection with a size limit leaves free.
+    /// The number of bytes of the volume that a collection with a size limit leaves free.
     public var freeSpaceFloor: Int64?
-    /// Which records go first where a limit is exceeded.
+    /// The order in which records are evicted when a limit is exceeded.
     public var eviction: Eviction?
-    /// How keys become file names.
+    /// The rule by which keys become file names.
     public var naming: RecordNaming?
-    /// Which subdirectories records lie in.
+    /// The arrangement of records in subdirectories.
     public var arrangement: RecordArrangement?
-    /// Which records lie many to a file.
+    /// The packing of small records into shared files.
     public var packing: Packing?
 
     public init() {}
@@ -31,20 +31,20 @@ extension BlobStore.DirectorySettings {
   /// A limit, or its absence.
   public enum Limit: Hashable, Sendable {
     case unlimited
-    /// Above zero.
+    /// A limit above zero.
     case atMost(Int64)
 
-    /// nil for no limit.
+    /// The limit, or `nil` for no limit.
     public var value: Int64? { if case .atMost(let value) = self { value } else { nil } }
 
-    /// - Parameter value: nil for no limit.
+    /// Creates a limit, or no limit from `nil`.
     public init(_ value: Int64?) { self = value.map { .atMost($0) } ?? .unlimited }
   }
 
-  /// Whether nothing is said.
+  /// A Boolean value that indicates whether no setting has a value.
   public var isEmpty: Bool { self == Self() }
 
-  /// The settings that a program's configuration comes to.
+  /// Creates the settings that are equivalent to a program's configuration.
   package init(_ configuration: BlobStore.Configuration) {
     defaultTimeToLive = max(configuration.expiry.defaultTimeToLive, BlobStore.Configuration.Expiry.minimumDefault)
     sizeLimit = Limit(configuration.limits.size)
@@ -56,7 +56,7 @@ extension BlobStore.DirectorySettings {
     packing = configuration.packing
   }
 
-  /// The values in the hint of a directory's program.
+  /// Creates settings with the values of a directory's hint.
   package init(hint: DirectoryHint) {
     self.init()
     defaultTimeToLive = .seconds(hint.defaultExpiration)
@@ -67,7 +67,6 @@ extension BlobStore.DirectorySettings {
 }
 
 extension BlobStore.Configuration {
-  /// Takes over what a directory says of itself.
   mutating func follow(_ settings: BlobStore.DirectorySettings) {
     if let timeToLive = settings.defaultTimeToLive { expiry.defaultTimeToLive = timeToLive }
     if let limit = settings.sizeLimit { limits.size = limit.value }
@@ -80,18 +79,17 @@ extension BlobStore.Configuration {
 }
 
 extension RecordLayout {
-  /// Takes over what a directory says of where its records lie.
   mutating func follow(_ settings: BlobStore.DirectorySettings) {
     if let naming = settings.naming { self.naming = naming }
     if let arrangement = settings.arrangement { self.arrangement = arrangement }
   }
 }
 
-/// How the last program that changed a directory sees it: what `Configuration(following:)` goes by.
+/// The configuration of the last program that changed a directory, which `Configuration(following:)` uses.
 package struct DirectoryHint: Hashable, Sendable {
-  /// Seconds.
+  /// The default time to live, in seconds.
   package var defaultExpiration: Int64
-  /// Bytes; nil for no limit.
+  /// The size limit, in bytes, or `nil` for no limit.
   package var sizeLimit: Int64?
   package var layout: RecordLayout
 

@@ -1,61 +1,59 @@
 extension BlobStore {
-  /// Which records a wipe removes, at any age.
+  /// The records that a wipe removes, regardless of their age.
   public enum RemovalScope: String, CaseIterable, Sendable {
-    /// All records, damaged and quarantined files, and what dead writers have left.
+    /// All records, damaged and quarantined files, and the leftovers of dead writers.
     case all
     case locked
     case unlocked
   }
 
-  /// What a wipe removed.
+  /// The files that a wipe removed.
   public struct RemovalReport: Hashable, Sendable {
     public var files: Int64 = 0
     public var bytes: Int64 = 0
-    /// Whether it was stopped before it had seen everything.
+    /// A Boolean value that indicates whether the wipe was stopped before it had examined everything.
     public var wasStopped = false
 
     public init() {}
   }
 
-  /// How a wipe is made.
+  /// The options of a wipe.
   public struct RemovalOptions: Sendable {
-    /// Receives the wipe's progress every `progressStep` files, and at its end.
-    ///
-    /// The call comes on the thread that makes the wipe.
+    /// A closure that receives the progress every `progressStep` files and at the end, on the wipe's thread.
     public var progress: (@Sendable (RemovalProgress) -> Void)?
-    /// Asked after each file; once it answers true, the wipe ends.
+    /// A closure that is called after each file, and ends the wipe by returning `true`.
     public var isStopped: (@Sendable () -> Bool)?
 
-    /// Files between two calls of `progress`: some milliseconds' worth.
+    /// The number of files between two calls of `progress`, which take a few milliseconds.
     public static let progressStep = 256
 
     public init() {}
   }
 
-  /// How far a wipe has come.
+  /// The progress of a wipe.
   public struct RemovalProgress: Hashable, Sendable {
-    /// Files that were looked at, whether or not they had to go.
+    /// The number of examined files, including files that stay.
     public var examined: Int64 = 0
-    /// Record files at the start, by the directory's counters; nil if those are unknown.
+    /// The number of record files at the start according to the directory's counters, or `nil` if they are unknown.
     public var expected: Int64?
-    /// The files removed so far.
+    /// The files that have been removed so far.
     public var removed = RemovalReport()
 
     public init() {}
   }
 
-  /// What has moved into packs, or out of them, and what stays where it was.
+  /// The records that were moved into or out of packs, and the records that stayed in place.
   public struct RelocationReport: Hashable, Sendable {
     public var moved: Int64 = 0
-    /// Bytes of the records that were moved, by the sizes that they have as files.
+    /// The number of bytes of the moved records, counted by their sizes as files.
     public var movedBytes: Int64 = 0
-    /// Records that no pack takes: too large, or with a header that a pack cannot say.
+    /// The number of records that are too large for a pack, or whose header a pack cannot represent.
     public var unsuited: Int64 = 0
-    /// Expired records, which are left to a collection.
+    /// The number of expired records, which are left to a collection.
     public var expired: Int64 = 0
-    /// Damaged ones, which are left to a collection and to `verify`. A stream that is not complete is one of them.
+    /// The number of damaged records and incomplete streams, which are left to a collection and to `verify`.
     public var damaged: Int64 = 0
-    /// Records that could not be read or moved: each was logged.
+    /// The number of records that could not be read or moved, each of which was logged.
     public var failed: Int64 = 0
 
     public init() {}

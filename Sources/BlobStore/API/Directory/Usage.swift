@@ -1,35 +1,35 @@
 extension BlobStore {
-  /// What a directory holds. Bytes are logical: headers and payloads, not blocks.
+  /// The content of a directory, in logical bytes, which count headers and payloads, not blocks.
   public struct Usage: Hashable, Sendable {
-    /// Records with a sound header: live, locked and expired.
+    /// The number of records with a sound header, which are live, locked, or expired.
     public var records: Int64 = 0
-    /// Their bytes, and those of damaged, quarantined and recycled files.
+    /// The number of bytes of these records, and of damaged, quarantined, and recycled files.
     public var bytes: Int64 = 0
     public var lockedRecords: Int64 = 0
     public var lockedBytes: Int64 = 0
     public var expiredRecords: Int64 = 0
     public var expiredBytes: Int64 = 0
-    /// Those of the records that lie in packs, many to a file.
+    /// The number of `records` that are stored in packs.
     public var packedRecords: Int64 = 0
     public var packedBytes: Int64 = 0
-    /// The packs themselves.
+    /// The usage of the packs.
     public var packs = PackUsage()
     public var damagedFiles: Int64 = 0
     public var damagedBytes: Int64 = 0
     public var quarantinedFiles: Int64 = 0
     public var quarantinedBytes: Int64 = 0
-    /// The files of dead records that wait to be overwritten.
+    /// The number of files of dead records that can be overwritten by later stores.
     public var recycledFiles: Int64 = 0
     public var recycledBytes: Int64 = 0
-    /// Records in the making, those that are seen while they are written among them, and what writers that died have left.
+    /// The number of unfinished records, including visible ones, and of leftovers of writers that died.
     public var temporaryFiles: Int64 = 0
-    /// Their bytes: in no other number.
+    /// The number of bytes of the temporary files, which are not part of another property.
     public var temporaryBytes: Int64 = 0
-    /// Files that are not the cache's; their bytes count nowhere.
+    /// The number of files that do not belong to the cache, whose bytes are not counted.
     public var foreignFiles: Int64 = 0
-    /// Foreign files that are not records only because they are another user's.
+    /// The foreign files that are not records only because another user owns them.
     public var foreignRecords = ForeignRecords()
-    /// Files and subdirectories that could not be read; not in the other numbers.
+    /// The number of files and subdirectories that could not be read, which are not part of another property.
     public var unreadableFiles: Int64 = 0
 
     public init() {}
@@ -66,11 +66,11 @@ extension BlobStore {
     }
   }
 
-  /// The counters of a directory: an estimate that every whole collection corrects.
+  /// The counters of a directory, an estimate that every whole collection corrects.
   public struct UsageEstimate: Hashable, Sendable {
-    /// Record files, damaged ones among them.
+    /// The number of record files, including damaged ones.
     public var records: Int64 = 0
-    /// Their bytes, headers included.
+    /// The number of bytes of the record files, including headers.
     public var bytes: Int64 = 0
     public var lockedRecords: Int64 = 0
     public var lockedBytes: Int64 = 0
@@ -95,7 +95,7 @@ extension BlobStore.UsageEstimate {
     a - (BlobStore.UsageEstimate() - b)
   }
 
-  /// Adds one record file; nil adds nothing.
+  /// Creates an estimate that counts one record file, or nothing for `nil`.
   init(_ record: RecordSize?) {
     guard let record else { return }
     records = 1
@@ -106,18 +106,17 @@ extension BlobStore.UsageEstimate {
 }
 
 extension BlobStore {
-  /// What the packs of a directory take, as their chunk tables have it.
+  /// The usage of a directory's packs, according to their chunk tables.
   public struct PackUsage: Hashable, Sendable {
-    /// How many packs there are.
+    /// The number of packs.
     public var packs: Int64 = 0
-    /// Bytes that their files take on the medium, heads and free chunks with blocks included.
+    /// The number of bytes of the packs on the medium, including headers and free chunks with allocated blocks.
     public var mediumBytes: Int64 = 0
-    /// Records that are current, about.
+    /// The approximate number of current records.
     public var records: Int64 = 0
-    /// Bytes that those take in their chunks, about.
+    /// The approximate number of bytes of current records in their chunks.
     public var liveBytes: Int64 = 0
-    /// Bytes given out that no current record takes, about: of those that were replaced or removed. Collections make them
-    /// free again.
+    /// The approximate bytes of replaced and removed records in chunks, which collections make available again.
     public var deadBytes: Int64 = 0
 
     public init() {}

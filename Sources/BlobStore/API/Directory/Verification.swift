@@ -3,35 +3,35 @@ internal import Posix
 public import SystemPackage
 
 extension BlobStore {
-  /// A finding of a verification in one place.
+  /// A file or record that a verification has found.
   public enum VerificationFinding: Sendable {
-    /// A record: `state` and `damage` take the payload into account.
+    /// A record, whose `state` and `damage` take the payload into account.
     case record(RecordEntry)
     /// A damaged file that was removed or moved to the quarantine.
     case repaired(RecordEntry)
-    /// A record in the making, or the leftover of a writer that died.
+    /// An unfinished record, or the leftover of a writer that died.
     case temporary(FilePath)
-    /// Something that is not ours.
+    /// A file that does not belong to the cache.
     case foreign(FilePath)
-    /// A file that is not a record only because it is another user's.
+    /// A file that is not a record only because another user owns it.
     case foreignRecord(ForeignRecord)
   }
 
-  /// The sum of a verification.
+  /// The totals of a verification.
   public struct VerificationReport: Hashable, Sendable {
     public var soundRecords: Int64 = 0
-    /// Sound records stamped by a clock that was ahead.
+    /// The number of sound records with an update time from a clock that was ahead.
     public var stampedAhead: Int64 = 0
-    /// Damaged files, those included that were repaired.
+    /// The number of damaged files, including repaired ones.
     public var damagedFiles: Int64 = 0
-    /// Damaged files that were removed or moved to the quarantine.
+    /// The number of damaged files that were removed or moved to the quarantine.
     public var repairedFiles: Int64 = 0
     public var unreadableFiles: Int64 = 0
     public var temporaryFiles: Int64 = 0
     public var foreignFiles: Int64 = 0
-    /// Foreign files that are not records only because they are another user's.
+    /// The foreign files that are not records only because another user owns them.
     public var foreignRecords = ForeignRecords()
-    /// Bytes of the records that were read.
+    /// The number of bytes of the records that were read.
     public var bytes: Int64 = 0
 
     public init() {}
@@ -61,7 +61,7 @@ extension BlobStore {
     }
   }
 
-  /// A file that lies where a record would, and belongs to a user whose files are not believed: it is foreign.
+  /// A file in the place of a record that is foreign because its owner is not trusted.
   public struct ForeignRecord: Hashable, Sendable {
     public let path: FilePath
     /// The path relative to the root.
@@ -69,7 +69,7 @@ extension BlobStore {
     public let user: UInt32
     public let group: UInt32
     public let byteCount: Int64
-    /// The user that it would have to belong to, to be a record for this process.
+    /// The user that would have to own the file for this process to accept it as a record.
     public let recordUser: UInt32
 
     init(_ path: RecordPath, _ status: Stat, in directory: FilePath, recordUser: UserID) {
@@ -81,21 +81,21 @@ extension BlobStore {
       self.recordUser = recordUser.rawValue
     }
 
-    /// Whose it is, and what can be done, as a part of a sentence.
+    /// The owner of the file and the possible remedies, as part of a sentence.
     public var explanation: String {
       "its file belongs to user \(user): run as that user, or `chown \(recordUser)` the file"
     }
   }
 
-  /// How many files lie where records would, and are foreign for their owners.
+  /// The total of the files in the places of records that are foreign because of their owners.
   public struct ForeignRecords: Hashable, Sendable {
     public private(set) var files: Int64 = 0
     public private(set) var bytes: Int64 = 0
-    /// The user that more than half of them belong to; one of several where none has so many, nil where there are no files.
+    /// The owner of more than half of the files, or one of several owners, or `nil` without files.
     public private(set) var user: UInt32?
-    /// The user that they would have to belong to, to be records for this process.
+    /// The user that would have to own the files for this process to accept them as records.
     public private(set) var recordUser: UInt32?
-    /// How far ahead `user` is: Boyer and Moore's vote.
+    /// The lead of `user` in the majority vote algorithm by Boyer and Moore.
     private var lead: Int64 = 0
 
     public init() {}

@@ -1,25 +1,22 @@
 internal import Posix
 
-/// The records that are next to go after those that a size pass removes.
+/// The records that follow, in the order of eviction, after the ones that a size pass removes.
 ///
-/// They are known from its walk, so that a steady stream of stores does not walk the directory each time.
-///
-/// Later changes of a record are found out when it is removed. A record that was unlocked since the walk is not among
-/// them, however old: the next walk finds it.
+/// The walk of the pass finds them, so that a steady stream of stores does not walk the directory each time. Changes
+/// of a record are detected at its removal. A record that was unlocked after the walk is missing until the next walk.
 struct EvictionQueue {
-  /// Some ten MiB of them.
+  /// The capacity, which takes about ten MiB.
   static let capacity = 65_536
 
-  /// The latest place first, once sealed.
+  /// In descending order of their places, once sealed.
   private var candidates: [EvictionCandidate] = []
 
   private var bytes: Int64 = 0
-  /// Whether a look ahead has found no more than these, so that another one would be in vain.
+  /// A Boolean value that indicates whether a walk ahead has found no further records.
   var areAll = false
 
   var isEmpty: Bool { candidates.isEmpty }
 
-  /// Whether they will not fill the recycling bin.
   func areFewer(thanFill batch: EvictionBatch) -> Bool {
     !areAll && batch.isLessThanBin(files: Int64(candidates.count), bytes: bytes)
   }
@@ -30,7 +27,7 @@ struct EvictionQueue {
     bytes.saturatingAdd(candidate.size.bytes)
   }
 
-  /// Puts them in order, and forgets all but so many.
+  /// Sorts the queue and removes all but the first `count` records.
   mutating func seal(keeping count: Int64) {
     candidates.sort { $0.place > $1.place }
     let surplus = candidates.prefix(max(0, candidates.count - Int(clamping: count)))
@@ -38,7 +35,6 @@ struct EvictionQueue {
     candidates.removeFirst(surplus.count)
   }
 
-  /// Takes the record that is next to be evicted.
   mutating func next() -> EvictionCandidate? {
     let candidate = candidates.popLast()
     if let candidate { bytes.saturatingAdd(-candidate.size.bytes) }
@@ -46,23 +42,23 @@ struct EvictionQueue {
   }
 }
 
-/// The most that a store's collection evicts at a time where files are recycled: so many bytes, or so many files.
+/// The maximum bytes and files that a store's collection evicts at a time if files are recycled.
 ///
-/// It is a quarter of the recycling bin. A larger batch than the bin holds would unlink files that stores then have to
-/// make anew. The fuller the bin is, the more often it has a file whose digest is below a record's (`DeadRecord`). But
-/// each look ahead walks over the whole directory, and where that is very large, it costs more than it saves.
+/// A batch is a quarter of the recycling bin. If it exceeded the bin, it would unlink files that stores must then
+/// create again. The fuller the bin is, the more often it has a file whose digest is below a record's (`DeadRecord`).
+/// However, each walk ahead covers the whole directory and, in a very large directory, costs more than it saves.
 struct EvictionBatch {
   let bytes: Int64
   let files: Int64
 
-  /// So many batches fill the recycling bin.
+  /// The number of batches that fill the recycling bin.
   static let perBin: Int64 = 4
-  /// Of a directory with more records, no batches are evicted.
+  /// The maximum number of records in a directory with batches.
   static let mostRecords = Int64(EvictionQueue.capacity) * 8
-  /// A thread for fewer records than these is not worth it.
+  /// The minimum number of files, below which a thread is not worthwhile.
   private static let leastFiles: Int64 = 8
 
-  /// - Returns: nil where nothing is evicted by batches.
+  /// Returns `nil` if records are not evicted in batches.
   init?(_ core: StoreCore, _ usage: BlobStore.UsageEstimate) {
     let configuration = core.configuration
     guard let bin = core.recyclingLimit, configuration.format == .checksummed,
@@ -72,7 +68,7 @@ struct EvictionBatch {
       min(bound / Self.perBin, limit.flatMap { limit in target.map { limit - $0 } } ?? .max)
     }
     bytes = share(bin.bytes, ofWhatLies: configuration.limits.size, above: configuration.sizeTarget)
-    // A bin for most of a few records: then what is known to be next is remembered for too long.
+    // If the bin could contain most records of a small directory, the queue would become outdated.
     let files = configuration.limits.count.map { min(bin.files, $0 / 10) } ?? bin.files
     self.files = share(files, ofWhatLies: configuration.limits.count, above: configuration.countTarget)
   }
@@ -81,17 +77,14 @@ struct EvictionBatch {
     evicted >= Self.leastFiles && (evicted >= files || freed >= bytes)
   }
 
-  /// Whether that is less than fills the bin.
   func isLessThanBin(files count: Int64, bytes: Int64) -> Bool {
     count / Self.perBin < files && bytes / Self.perBin < self.bytes
   }
 }
 
 extension CollectionRun {
-  /// Removes records that an earlier walk has found to be next, without a walk.
-  ///
-  /// It ends when by the counters the limits' targets are reached; or when the limits are kept and a batch is gone, where
-  /// that is less.
+  /// Evicts records of the queue without a walk. It ends when the counters reach the targets of the limits, or when
+  /// the limits are satisfied and a batch is evicted, if that is less.
   func evict(_ queue: inout EvictionQueue, limit: () -> StoreLimit) throws {
     let clock = CollectionClock(self, .eviction)
     try evictBatch(&queue, limit)
@@ -116,7 +109,7 @@ extension CollectionRun {
         if let batch, batch.isReached(files: report.evicted, bytes: report.bytesFreed) { break }
       }
       guard let candidate = queue.next() else { break }
-      // A record that was used since it was met is left to the next walk.
+      // A record that was used after the walk is left to the next walk.
       if sizes.order.wasUsed(candidate.path.digest, since: candidate.standing) { continue }
       sizes.evict(candidate, in: subdirectories)
     }
@@ -124,7 +117,7 @@ extension CollectionRun {
 }
 
 extension StoreLimit {
-  /// The cause of an eviction where the limit is exceeded: the first of several.
+  /// The cause of an eviction if the limit is exceeded; if there are several, the first one.
   fileprivate func cause(of usage: BlobStore.UsageEstimate) -> EvictionCause {
     if usage.bytes > volumeBytes, volumeBytes < bytes ?? .max { return .freeSpace }
     return usage.bytes > bytes ?? .max ? .sizeLimit : .countLimit
@@ -132,7 +125,7 @@ extension StoreLimit {
 }
 
 extension BlobStore.Configuration {
-  /// The bytes that an eviction leaves; nil without a limit.
+  /// The bytes that remain after an eviction, or `nil` without a limit.
   var sizeTarget: Int64? { limits.size?.share(limits.evictionTarget) }
   var countTarget: Int64? { limits.count?.share(limits.evictionTarget) }
 }

@@ -4,53 +4,47 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// Keeps a directory within its limits while it is stored to.
+/// An object that keeps a directory within its limits while records are stored.
 ///
-/// It starts a collection on a thread of its own when a store has exceeded them, one at a time. Stores that would
-/// exceed them by far wait for it.
-///
-/// It works on the store's core, so the store can go during a collection: `close` then ends that after the current
-/// file.
+/// When a store has exceeded the limits, the enforcer starts a collection on its own thread, one at a time. Stores
+/// that would exceed them by far wait for it. The enforcer uses the store's core, so the store can be released during
+/// a collection; `close` then ends it after the current file.
 final class LimitEnforcer: Sendable {
-  /// Why no collection is started for a while.
+  /// A period after an unsuccessful collection, during which collections do not start.
   fileprivate struct Cooldown {
     var end: ContinuousClock.Instant
-    /// Bytes that could have been evicted, had that helped.
+    /// The bytes that could have been evicted.
     var evictableBytes: Int64
   }
 
   private struct State {
     var thread: OwnedThread?
     var isRunning = false
-    /// Whether a store has exceeded the limits since the collection under way began.
-    ///
-    /// That may have looked before.
+    /// A Boolean value that indicates whether a store has exceeded the limits since the current collection started.
     var isAskedAgain = false
     var isClosed = false
-    /// Collections that ended.
     var collections = 0
-    /// Whether the last one could not keep the limits: what is left is locked, or cannot be removed.
+    /// A Boolean value that indicates whether the outcome of the last collection was `short`.
     var fellShort = false
     var cooldown: Cooldown?
     var queue = EvictionQueue()
-    /// Bytes of the records that wait for room, by the numbers of their waits.
+    /// The sizes of the records that wait for room, by the number of the wait.
     var waiting: [Int: Int64] = [:]
     var nextWait = 0
   }
 
-  /// How long nothing is tried again after a collection that did not help, times what it took.
+  /// The length of a cooldown as a multiple of the duration of the collection.
   private static let cooldownFactor = 10.0
   private static let shortestCooldown: Duration = .seconds(1)
-  /// Microseconds between two looks at whether another process's collection has ended.
+  /// The microseconds between two checks whether another process's collection has ended.
   private static let pauseBesideOthers = 20_000
 
   private let configuredLimit: StoreLimit?
-  /// When to check what the volume can spare; nil if nothing depends on that.
+  /// The check of the volume's spare space, or `nil` if the space does not matter.
   private let volumeCheck: PeriodicCheck?
   /// The size to which the volume lets the directory grow, as of the last check.
   private let sparedBytes = Atomic(Int64.max)
-  /// When to check what the packs take on the medium; nil if no pack can grow beyond the limit. Records that are replaced
-  /// leave the directory within its limit, and the packs grow all the same.
+  /// The check of the packs' disk space, which grows even if records are only replaced.
   private let packCheck: PeriodicCheck?
   let rescue: VolumeRescue
   let reservations = RoomReservations()
@@ -58,7 +52,6 @@ final class LimitEnforcer: Sendable {
   private let forkCount = CurrentProcess.forkCount
   private let state = Lock(State())
   private let isStopped = Atomic(false)
-  /// The digest of the record that was stored last.
   private let lastStored = Atomic<UInt64>(0)
 
   init(_ core: StoreCore) {
@@ -70,7 +63,6 @@ final class LimitEnforcer: Sendable {
     rescue = VolumeRescue(core)
   }
 
-  /// nil without a limit.
   var limit: StoreLimit? {
     var limit = configuredLimit
     if volumeCheck != nil { limit?.volumeBytes = sparedBytes.load(ordering: .relaxed) }
@@ -84,9 +76,9 @@ final class LimitEnforcer: Sendable {
 
   func isSpared(_ digest: UInt64) -> Bool { lastStored.load(ordering: .relaxed) == digest }
 
-  /// Ends the collection under way with the file in hand, and starts none any more.
+  /// Stops the current collection after its current file, and prevents further ones.
   func close() {
-    // The threads of a process are not in its forked child; one of them may have held the lock when it was forked.
+    // The process's threads do not exist in a forked child, and one may have held the lock during the fork.
     guard CurrentProcess.forkCount == forkCount else { return }
     isStopped.store(true, ordering: .relaxed)
     let thread = state.withLock { state in
@@ -96,16 +88,14 @@ final class LimitEnforcer: Sendable {
     thread?.join()
   }
 
-  /// A Boolean value that indicates whether a collection is under way.
   var isRunning: Bool { state.withLock { $0.isRunning } }
 }
 
 // MARK: - The limits
 
 extension LimitEnforcer {
-  /// Starts a collection, or another after the one under way, should that be needed then.
-  ///
-  /// It starts none if the last one did not help and nothing has changed since.
+  /// Starts a collection, or requests another one after the current one. No collection is started if the last one did
+  /// not help and nothing has changed since.
   func start(_ usage: BlobStore.UsageEstimate) {
     state.withLock { state in
       guard !state.isRunning else {
@@ -113,7 +103,7 @@ extension LimitEnforcer {
         return
       }
       guard !state.isClosed, !isCoolingDown(state, usage) else { return }
-      // It has ended.
+      // The thread has finished.
       state.thread?.join()
       do {
         state.thread = try OwnedThread { [self] in run() }
@@ -128,17 +118,16 @@ extension LimitEnforcer {
 
   private func isCoolingDown(_ state: State, _ usage: BlobStore.UsageEstimate) -> Bool {
     guard let cooldown = state.cooldown, ContinuousClock.now < cooldown.end else { return false }
-    // A hundredth more can be evicted now: that is worth another try.
+    // If a hundredth of the limit more can be evicted now, another attempt is worthwhile.
     let gain = usage.bytes &- usage.lockedBytes &- cooldown.evictableBytes
     return gain <= (configuredLimit?.bytes ?? .max) / 100
   }
 
-  /// A store that is waiting for room.
   struct Wait {
     fileprivate var backoff: Backoff
-    /// Those that had ended when it began.
+    /// The number of collections that had ended when the wait started.
     fileprivate let collections: Int
-    /// nil while no room is asked for.
+    /// `nil` while no room is requested.
     fileprivate var number: Int?
   }
 
@@ -155,25 +144,19 @@ extension LimitEnforcer {
     }
   }
 
-  /// The store has given up, or has found room and is about to be counted.
-  ///
-  /// Else a look at both would count its record twice.
+  /// Ends the request of a store that fails, or that has found room and is about to be counted. A check of both would
+  /// otherwise count its record twice.
   func stopAsking(_ wait: inout Wait?) {
     guard let number = wait?.number else { return }
     state.withLock { $0.waiting[number] = nil }
     wait?.number = nil
   }
 
-  /// Waits a little for the collection that makes room.
-  ///
-  /// - Parameters:
-  ///   - wait: nil at first; a store's own from one time to the next.
-  ///   - byteCount: the size of the file to store.
-  /// - Throws: `limitReached` if it made none, or not in time.
+  /// Waits a short time for the collection that makes room. Throws `limitReached` if it did not, or not in time.
   func waitForRoom(_ wait: inout Wait?, _ usage: BlobStore.UsageEstimate, for byteCount: Int64) throws(BlobStoreError) {
     var asking = askForRoom(wait, for: byteCount)
     defer { wait = asking }
-    // Before another is started, which would be under way then, each time anew.
+    // Checked before another collection starts, because that would be running at each check.
     let isHopeless = state.withLock { state in
       state.fellShort && !state.isRunning && (state.collections > asking.collections || isCoolingDown(state, usage))
     }
@@ -196,16 +179,16 @@ extension LimitEnforcer {
       reserved: reservations.room(within: configuredLimit?.bytes ?? .max))
   }
 
-  /// Starts a collection if the room that writers have reserved is not there.
+  /// Starts a collection if the room that writers have reserved is not available.
   func makeReservedRoom() {
-    // Counters that cannot be read are reported by the commit.
+    // The commit reports counters that cannot be read.
     guard let limit, let usage = try? core.usageEstimate(), limit.leavingFree(room().bytes).isExceeded(by: usage) else {
       return
     }
     start(usage)
   }
 
-  /// The usage with one record more, if that is more than there may ever be; nil also where it is not known.
+  /// Returns the usage with another record if it exceeds the bounds, or `nil` if it does not or is unknown.
   func usage(
     beyondBoundsAfter size: RecordSize, replacing before: () -> RecordSize?
   ) throws -> BlobStore.UsageEstimate? {
@@ -220,22 +203,19 @@ extension LimitEnforcer {
     return limit.refuses(from: before, to: size, rest, isKnown: isKnown) ? rest : nil
   }
 
-  /// The thread's work.
   private func run() {
     var isMade = makeCollection()
     while !isMade || takeUpRequest() {
       if !isMade { SystemClock.sleep(microseconds: Self.pauseBesideOthers) }
-      // Most requests need no more than has been made.
+      // Most requests are satisfied by the finished collection.
       isMade = isStopped.load(ordering: .relaxed) || isKept() || makeCollection()
     }
   }
 
-  /// Takes up a request that stores have made meanwhile.
-  ///
-  /// - Returns: false without one; then the next request starts a thread.
+  /// Accepts a request that stores have made in the meantime. Without one, the next request starts a thread.
   private func takeUpRequest() -> Bool {
     state.withLock { state in
-      // After a collection that has not helped, stores know better when another would.
+      // After a collection that has not helped, stores decide when another one would.
       state.isRunning = state.isAskedAgain && !state.isClosed && state.cooldown == nil
       state.isAskedAgain = false
       return state.isRunning
@@ -243,20 +223,20 @@ extension LimitEnforcer {
   }
 
   private func isKept() -> Bool {
-    // If the counters are not known or cannot be read, the collection finds out, and reports it.
+    // If the counters are unknown or unreadable, the collection determines and reports that.
     guard let limit, let usage = try? core.usageEstimate() else { return false }
     return !limit.leavingFree(room().bytes).isExceeded(by: usage)
   }
 
-  /// - Returns: false if another process is making one. That makes room for all, but may have looked before the store
-  ///   that needs it.
+  /// Returns `false` if another process is making a collection. That collection makes room for all stores, but it may
+  /// have checked the limits before the store that needs room.
   private func makeCollection() -> Bool {
     let start = ContinuousClock.now
     var queue = state.withLock { state in
       defer { state.queue = EvictionQueue() }
       return state.queue
     }
-    // Records that are known from an earlier pass tell of a steady stream of stores.
+    // A queue that an earlier pass has filled indicates a steady stream of stores.
     let isSteady = !queue.isEmpty
     var options = BlobStore.CollectionOptions()
     options.isStopped = { [self] in isStopped.load(ordering: .relaxed) }
@@ -265,7 +245,7 @@ extension LimitEnforcer {
     var isElsewhere = false
     do {
       outcome = try run.keepLimits(&queue, room: room)
-      // Stores go on during the walk, and may come to an end before it does.
+      // Stores continue during the walk, and may end before it does.
       if outcome == .kept, isSteady, lookAhead(run, &queue) {
         outcome = try run.keepLimits(&queue, room: room)
       }
@@ -276,7 +256,7 @@ extension LimitEnforcer {
       core.configuration.logger.warning("\(BlobStoreError(error, operation: "collect", key: nil))")
     }
     checkVolume()
-    // Counters that cannot be read have been reported above.
+    // Unreadable counters have been reported above.
     let usage = (try? core.usageEstimate()) ?? BlobStore.UsageEstimate()
     state.withLock { state in
       state.fellShort = outcome == .short
@@ -289,13 +269,12 @@ extension LimitEnforcer {
     return !isElsewhere
   }
 
-  /// - Returns: whether a walk was made for it.
   private func lookAhead(_ run: LimitRun, _ queue: inout EvictionQueue) -> Bool {
     guard !isStopped.load(ordering: .relaxed) else { return false }
     do {
       return try run.lookAhead(&queue)
     } catch {
-      // The store that needs room looks again, and reports what keeps it from that.
+      // The store that needs room tries again, and reports the error.
       core.configuration.logger.debug("\(BlobStoreError(error, operation: "collect", key: nil))")
       return true
     }
@@ -312,9 +291,8 @@ extension LimitEnforcer.Cooldown {
 // MARK: - The volume
 
 extension LimitEnforcer {
-  /// Checks what the volume can spare and what the packs take, each once in a number of stored bytes.
-  ///
-  /// Bytes above that are evicted like those above the limit.
+  /// Checks the volume's spare space and the packs' space on disk, each after a number of stored bytes. Excess bytes
+  /// are evicted like bytes above the limit.
   func didStore(_ byteCount: Int64) {
     if let packCheck, packCheck.isDue(after: byteCount) { checkPacks(packCheck) }
     guard let volumeCheck, volumeCheck.isDue(after: byteCount), let usage = checkVolume(),
@@ -334,7 +312,7 @@ extension LimitEnforcer {
     }
   }
 
-  /// - Returns: what lies in the directory; nil if that is not known.
+  /// Returns the directory's usage, or `nil` if it is unknown.
   @discardableResult
   private func checkVolume() -> BlobStore.UsageEstimate? {
     guard let volumeCheck else { return nil }
@@ -346,21 +324,19 @@ extension LimitEnforcer {
       volumeCheck.restart(after: budget.checkInterval)
       return usage
     } catch {
-      // The floor is a wish: a failed check of the volume does not concern the core.
+      // The floor is not guaranteed, so a failed check of the volume does not concern the store.
       core.configuration.logger.debug("\(BlobStoreError(error, operation: "store", key: nil))")
       volumeCheck.restart(after: 1 << 20)
       return nil
     }
   }
 
-  /// Makes room on a volume that a store has found full.
-  ///
-  /// - Returns: whether it may try again.
+  /// Makes room on a volume that a store has found full. Returns whether the store can be retried.
   func makeRoomOnFullVolume(for byteCount: Int64, of digest: UInt64, after rescues: Int) -> Bool {
-    // The threads of a process are not in its forked child; one of them may have held the lock when it was forked.
+    // The process's threads do not exist in a forked child, and one may have held the lock during the fork.
     guard CurrentProcess.forkCount == forkCount else { return false }
     return rescue.makeRoom(for: byteCount, after: rescues) { [self] in
-      // The record that the key has stays if the store fails.
+      // The key's existing record stays if the store fails.
       $0 == digest || isSpared($0)
     } isStopped: { [self] in
       isStopped.load(ordering: .relaxed)
@@ -369,7 +345,7 @@ extension LimitEnforcer {
 }
 
 extension BlobStore.Configuration {
-  /// The bytes to store between two checks of what the packs take; nil if nothing is packed, or all may grow.
+  /// The bytes to store between two checks of the packs, or `nil` if nothing is packed or the size is unlimited.
   fileprivate var packCheckInterval: Int64? {
     guard let limit = limits.size, mayPack else { return nil }
     return max(limit / 16, Int64(packChunkByteCount ?? PackLayout.chunkByteCount))

@@ -1,33 +1,29 @@
 internal import BlobRecord
 internal import Posix
 
-/// The work of a thread that keeps the limits: it evicts the records known to be next, or makes a collection to find
-/// them.
+/// The work of a limit enforcer's thread: it evicts queued records, or makes a collection that fills the queue.
 struct LimitRun {
   let core: StoreCore
   let options: BlobStore.CollectionOptions
-  /// Tells of records that must not be evicted, by their digests.
+  /// A closure that returns whether the record with a digest must not be evicted.
   let isSpared: (UInt64) -> Bool
 
-  /// What has become of the limits, as far as a run can tell.
   enum Outcome {
     case kept
-    /// The limits are kept, but not the room that writers have reserved.
+    /// The limits are satisfied, but not the reservations of writers.
     case shortOfReserve
-    /// What is left is locked, or cannot be removed.
+    /// The remaining records are locked or cannot be removed.
     case short
   }
 
-  /// Removes records until the directory is within its limits.
+  /// Removes records until the directory is within its limits and has the wanted room, which is read repeatedly.
   ///
-  /// It begins with the records that an earlier walk has found to be next. If they are too few, it makes a whole
-  /// collection, which finds others. Known records go without the collector's lock, because each is judged again under
-  /// its stripe. So a process that is stopped in the middle of a collection keeps no other from making room.
-  ///
-  /// - Parameter room: what to leave free; asked again and again.
+  /// Records in the queue of an earlier walk are evicted first. If they do not suffice, a complete collection finds
+  /// others. Queued records are evicted without the collector's lock, because each is checked again under its stripe.
+  /// Therefore, a process that is suspended during a collection does not prevent others from making room.
   func keepLimits(_ queue: inout EvictionQueue, room: @escaping () -> WantedRoom) throws -> Outcome {
     guard let configured = StoreLimit(of: core) else { return .kept }
-    // What packs take beyond what the limit permits counts against it.
+    // Space that packs take beyond the permitted space counts against the limit.
     let permitted = try bytesThatPacksPermit()
     let limit = configured.within(permitted)
     if try isKept(afterEvicting: &queue, limit, room: room) { return .kept }
@@ -35,33 +31,32 @@ struct LimitRun {
       guard let control else { return .kept }
       let limit = try withinVolume(limit, control)
       func isKept() -> Bool { control.counters.map { !limit.leavingFree(room().bytes).isExceeded(by: $0) } ?? false }
-      // Another process may have made room meanwhile.
+      // Another process may have made room in the meantime.
       if control.countersAreKnown, isKept() { return .kept }
       let goal = limit.leavingFree(room().bytes)
-      // A store that has found room meanwhile may have been met by the walk, and would be there twice.
+      // The walk may have returned the record of a store that has found room in the meantime, which would count twice.
       func isGoalWanted() -> Bool { room().bytes > 0 || permitted != nil }
       var options = options
       if let bytes = goal.bytes { options.goal = .byteCount(bytes) }
       var run = try findCandidates(options, &queue, control, isGoalWanted)
       let suffices = !limit.leavingFree(room().bytes).isExceeded(by: run.tally.left)
       if suffices, run.tally.unmeasured == 0, !run.report.wasStopped, !isKept() {
-        // The counters say too much. Another process or a power cut has removed records, or a record that was stored
-        // during the walk counts twice. By those counters, even more would be evicted. A whole look
-        // corrects them, as far as what others add and remove meanwhile lets it tell.
+        // The counters are too high, because another process or a power failure has removed records, or because a
+        // record that was stored during the walk counts twice. They would cause more evictions, so a complete walk
+        // corrects them, as far as concurrent changes allow it.
         options.looksAtEverything = true
         run = try findCandidates(options, &queue, control, isGoalWanted)
       }
       if run.report.wasStopped { return .kept }
-      // The unseen files may be those above the limit: another try is of no use for a while.
+      // The unseen files may exceed the limit, so another attempt does not help for some time.
       if run.tally.unmeasured > 0, !isKept() { return .short }
       if !control.countersAreKnown { return .short }
       return outcome(limit, room(), run.tally.left)
     }
   }
 
-  /// Makes a whole collection where the packs take too much on the medium: what has expired goes before the rest is moved.
-  ///
-  /// - Returns: the bytes of records that may be there, if they take too much even then.
+  /// Makes a complete collection if the packs take too much space on disk, so that expired records are removed before
+  /// the rest is moved. Returns the permitted bytes of records if the packs still take too much space.
   private func bytesThatPacksPermit() throws -> Int64? {
     guard try PackedMedium(of: core)?.isTooMuch == true else { return nil }
     try CollectorLock(of: core).hold(options) { control in
@@ -73,14 +68,12 @@ struct LimitRun {
   private func outcome(_ limit: StoreLimit, _ room: WantedRoom, _ left: BlobStore.UsageEstimate) -> Outcome {
     guard limit.leavingFree(room.bytes).isExceeded(by: left) else { return .kept }
     guard room.waiting > 0 else { return limit.isExceeded(by: left) ? .short : .shortOfReserve }
-    // A store that waits for room needs less than that, if need be.
+    // A store that waits for room can make do with less than the target if necessary.
     let filled = left + BlobStore.UsageEstimate(records: 1, bytes: room.waiting)
     return limit.isFarExceeded(by: filled, isKnown: true) ? .short : .kept
   }
 
-  /// Evicts the known records, as far as needed.
-  ///
-  /// - Returns: whether the work is done: the limits are kept, or this was stopped.
+  /// Evicts queued records as far as required. Returns `true` if the limits are satisfied or the run was stopped.
   private func isKept(
     afterEvicting queue: inout EvictionQueue, _ limit: StoreLimit, room: () -> WantedRoom
   ) throws -> Bool {
@@ -89,7 +82,7 @@ struct LimitRun {
     }
     let limit = try withinVolume(limit, control)
     func isKept() -> Bool { control.counters.map { !limit.leavingFree(room().bytes).isExceeded(by: $0) } ?? false }
-    // Another process may have made room meanwhile.
+    // Another process may have made room in the meantime.
     if isKept() { return true }
     guard !queue.isEmpty else { return false }
     let run = CollectionRun(core, options, control, SizePass.Aim(isSpared: isSpared))
@@ -97,15 +90,13 @@ struct LimitRun {
     return run.report.wasStopped || isKept()
   }
 
-  /// The limit, with what the volume can spare.
   private func withinVolume(_ limit: StoreLimit, _ control: ControlFile) throws -> StoreLimit {
     var limit = limit
     limit.volumeBytes = try bytesSparedByVolume(control) ?? .max
     return limit
   }
 
-  /// The bytes that may lie in the directory for the free space floor to be kept; nil where the floor does not matter,
-  /// or the bytes are not known.
+  /// The maximum size that keeps the free space floor, or `nil` if the floor does not matter or the size is unknown.
   private func bytesSparedByVolume(_ control: ControlFile) throws -> Int64? {
     let configuration = core.configuration
     guard configuration.limits.size != nil, configuration.limits.freeSpaceFloor != 0, control.countersAreKnown,
@@ -115,7 +106,7 @@ struct LimitRun {
       .spares(forOneHolding: usage.bytes)
   }
 
-  /// Makes a whole collection, which finds the records that are next to go.
+  /// Makes a complete collection, which fills the queue.
   private func findCandidates(
     _ options: BlobStore.CollectionOptions, _ queue: inout EvictionQueue, _ control: ControlFile?,
     _ isGoalWanted: @escaping () -> Bool
@@ -131,12 +122,8 @@ struct LimitRun {
 // MARK: - Ahead of the stores
 
 extension LimitRun {
-  /// Finds the records that are next to go ahead of the stores that need room.
-  ///
-  /// It walks only if the known ones do not fill the recycling bin. Stores that need room during the walk get it from
-  /// those.
-  ///
-  /// - Returns: whether a walk was made for it.
+  /// Fills the queue before stores need room, and returns whether that required a walk. It walks only if the queue
+  /// does not fill the recycling bin. Stores that need room during the walk get it from the existing queue.
   func lookAhead(_ queue: inout EvictionQueue) throws -> Bool {
     guard let usage = try core.usageEstimate(), let batch = EvictionBatch(core, usage), queue.areFewer(thanFill: batch)
     else { return false }
@@ -159,7 +146,7 @@ extension LimitRun {
     return true
   }
 
-  /// Evicts known records during a walk that looks ahead, if stores have exceeded the limits since.
+  /// Evicts records of the queue during a walk ahead if stores have exceeded the limits in the meantime.
   private func evictMeanwhile(
     _ known: inout EvictionQueue, _ options: BlobStore.CollectionOptions, _ control: ControlFile?,
     _ tally: CollectionTally
@@ -180,13 +167,8 @@ extension LimitRun {
 // MARK: - A full volume
 
 extension LimitRun {
-  /// Makes a collection for a file that finds no room on the volume.
-  ///
-  /// Under a limit, it evicts as much as the file takes. It also goes down to the target, as if the limit were
-  /// exceeded.
-  ///
-  /// - Parameter isMade: asked once no other collection can run: whether another thread has made room meanwhile.
-  /// - Returns: nil if one has.
+  /// Makes a collection for a file that does not fit on the volume, or returns `nil` if `isMade` reports that another
+  /// thread has made room. With a limit, it evicts at least the size of the file, and also down to the target.
   func makeRoom(for byteCount: Int64, unless isMade: () -> Bool) throws -> BlobStore.CollectionReport? {
     try CollectorLock(of: core).hold(options) { control -> BlobStore.CollectionReport? in
       if isMade() { return nil }
@@ -197,6 +179,5 @@ extension LimitRun {
 }
 
 extension StoreLimit {
-  /// The limit of a store's configuration; nil without one.
   init?(of core: StoreCore) { self.init(core.configuration, quarantineBytes: core.quarantineByteLimit) }
 }

@@ -1,15 +1,13 @@
 internal import Synchronization
 
-/// Counts down stored bytes until a store has to check something again.
+/// A countdown of stored bytes until a store must repeat a check.
 final class PeriodicCheck: Sendable {
-  /// The bytes until the next check. While a check is under way, this is zero or less.
+  /// The bytes until the next check. The value is zero or less during a check.
   private let left: Atomic<Int64>
 
   init(after byteCount: Int64) { left = Atomic(byteCount) }
 
-  /// Counts stored bytes.
-  ///
-  /// - Returns: A Boolean value that indicates whether the caller has to make the check, and to `restart` the count.
+  /// Counts stored bytes. Returns `true` if the caller must make the check and `restart` the countdown.
   func isDue(after byteCount: Int64) -> Bool {
     let (before, after) = left.subtract(byteCount, ordering: .relaxed)
     return before > 0 && after <= 0

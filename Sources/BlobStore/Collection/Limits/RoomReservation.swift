@@ -1,8 +1,6 @@
 internal import Locks
 
-/// The bytes that writers have in the making, which collections leave free for their commits.
-///
-/// Other processes do not see them.
+/// The bytes that writers are producing, for which collections leave room. Other processes do not see them.
 final class RoomReservations: Sendable {
   private struct State {
     var bytes: [Int: Int64] = [:]
@@ -11,9 +9,8 @@ final class RoomReservations: Sendable {
 
   private let state = Lock(State())
 
-  /// Bytes to leave free below a limit: those of the largest writer, and those of all up to half of the limit.
-  ///
-  /// More would leave nothing else in the cache while many write.
+  /// Returns the bytes to leave free: the largest reservation, or all reservations up to half of the limit. More would
+  /// evict almost everything else while many writers are active.
   func room(within limit: Int64) -> Int64 {
     state.withLock { state in
       let sum = state.bytes.values.reduce(Int64(0)) { $0.saturatingAdding($1) }
@@ -34,7 +31,7 @@ final class RoomReservations: Sendable {
   fileprivate func end(_ number: Int) { state.withLock { $0.bytes[number] = nil } }
 }
 
-/// Room for one writer's blob below the limit, until this value ends.
+/// A reservation of room for a writer's blob below the limit, until this value is destroyed.
 struct RoomReservation: ~Copyable, Sendable {
   private let limitEnforcer: LimitEnforcer
   private let number: Int
@@ -47,30 +44,24 @@ struct RoomReservation: ~Copyable, Sendable {
 
   deinit { limitEnforcer.reservations.end(number) }
 
-  /// Asks for as much room, if that is clearly more than before, and starts a collection if it is not there.
+  /// Reserves the room if it is much more than before, and starts a collection if it is not available.
   mutating func grow(to byteCount: Int64) {
     guard byteCount > self.byteCount.saturatingAdding(max(self.byteCount / 8, Self.step)) else { return }
     reserve(byteCount)
   }
 
-  /// Asks for as much room, and starts a collection if it is not there.
   mutating func reserve(_ byteCount: Int64) {
     self.byteCount = byteCount
     limitEnforcer.reservations.set(number, to: byteCount)
     limitEnforcer.makeReservedRoom()
   }
 
-  /// Writers of less take their room at the commit.
+  /// The minimum reservation. Smaller writers take their room at the commit.
   private static let step: Int64 = 1 << 20
 }
 
 extension LimitEnforcer {
-  /// Waits for the room that a blob will need, as its store would.
-  ///
-  /// - Parameters:
-  ///   - size: of the record.
-  ///   - before: of the record that it replaces; asked for only where there is no room.
-  /// - Throws: `limitReached` if no room can be made.
+  /// Waits for the room that a blob needs, like its store would. Throws `limitReached` if no room can be made.
   func waitForRoom(for size: RecordSize, replacing before: () -> RecordSize?) throws {
     var wait: Wait?
     defer { stopAsking(&wait) }

@@ -2,10 +2,9 @@ internal import Locks
 internal import Logging
 internal import Synchronization
 
-/// Makes room by collections on a volume that stores have found full. One collection serves all stores that wait. After
-/// one that has freed nothing, a minute passes before the next.
+/// Collections that make room on a full volume for all waiting stores. A collection that frees nothing starts a
+/// cooldown.
 final class VolumeRescue: Sendable {
-  /// How long nothing is tried again after a collection that has freed nothing.
   private static let cooldown: Duration = .seconds(60)
 
   private let core: StoreCore
@@ -14,17 +13,13 @@ final class VolumeRescue: Sendable {
 
   init(_ core: StoreCore) { self.core = core }
 
-  /// Collections that have made room: what was tried before the latest of them is worth another try.
+  /// The number of collections that have made room. A store that failed before the last one can be retried.
   var collections: Int { made.load(ordering: .acquiring) }
 
   private var isCoolingDown: Bool { endOfCooldown.withLock { $0.map { ContinuousClock.now < $0 } ?? false } }
 
-  /// - Parameters:
-  ///   - byteCount: of the file that finds no room, as far as it is known.
-  ///   - collections: those that had been made when it was tried.
-  ///   - isSpared: tells of records that are not to be evicted, by their digests.
-  ///   - isStopped: whether to end with the file in hand.
-  /// - Returns: whether there is room that was not there.
+  /// Makes room by a collection, unless one has ended since the failed attempt read `collections`. Returns a Boolean
+  /// value that indicates whether there is more room now.
   func makeRoom(
     for byteCount: Int64, after collections: Int, isSpared: @escaping (UInt64) -> Bool,
     isStopped: @escaping @Sendable () -> Bool
@@ -35,7 +30,7 @@ final class VolumeRescue: Sendable {
     var options = BlobStore.CollectionOptions()
     options.waitsForOther = core.configuration.access.lockTimeout
     options.isStopped = isStopped
-    // Recycled files make no room.
+    // Recycled files take room.
     options.emptiesBin = true
     var hasFreed = false
     do {
@@ -43,9 +38,9 @@ final class VolumeRescue: Sendable {
       guard let report = try run.makeRoom(for: byteCount, unless: isMade) else { return true }
       hasFreed = report.hasFreedRoom
     } catch {
-      // The store has failed for want of room, and says so.
+      // The store has failed because the volume is full, and reports that.
       core.configuration.logger.warning("\(BlobStoreError(error, operation: "collect", key: nil))")
-      // Another process is at it: that was no collection in vain.
+      // A collection of another process may still make room, so no cooldown starts.
       if (error as? BlobStoreError)?.code == .collectionRunning { return false }
     }
     endOfCooldown.withLock { $0 = hasFreed ? nil : .now + Self.cooldown }

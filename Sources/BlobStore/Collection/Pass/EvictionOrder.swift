@@ -1,24 +1,23 @@
 internal import BlobRecord
 
-/// The order in which records go: each has a place in time, and the earliest places go first.
+/// The order in which records are evicted: each record has a place in time, and earlier places are evicted first.
 ///
-/// The only place that ranks records. The size pass measures by it, remembers by it, and walks by it.
-/// With `frequency`, a record that was used n times ages n² times slower: its place is as long before now as it has not
-/// been used, by n². One that was used once ages eight times faster. With `oldest`, the place is the update time.
-/// Spec/Uses.md says why.
+/// Only this type ranks records; the size pass measures, remembers and walks by it. With `frequency`, a record that
+/// was used n times ages n² times slower: its place is the time since its last use, divided by n², before now. A
+/// record that was used once ages eight times faster. With `oldest`, the place is the update time. Spec/Uses.md gives
+/// the reasons.
 struct EvictionOrder {
   private let eviction: BlobStore.Eviction
-  /// nil where no uses are counted.
+  /// `nil` if uses are not counted.
   private let sketch: UseSketch?
-  /// When the pass began.
   private let now: UnixTime
   private let clock: @Sendable () -> UnixTime
-  /// Digests of records whose update time the pass has set right: nothing is known of when they were stored.
+  /// The digests of records whose update time the pass has corrected, so that their age is unknown.
   private var distrusted: Set<UInt64> = []
 
-  /// More are not remembered, and go in their turn.
+  /// The maximum number of stored digests. Further records keep their usual place.
   private static let mostDistrusted = 4096
-  /// How far processes' clocks may differ, in seconds.
+  /// The maximum difference between the clocks of processes, in seconds.
   private static let clockTolerance: Int64 = 60
 
   init(_ configuration: BlobStore.Configuration, _ sketch: UseSketch?, now: UnixTime) {
@@ -28,7 +27,7 @@ struct EvictionOrder {
     clock = configuration.now
   }
 
-  /// A record was stamped by a clock that was ahead: it goes before all that were not.
+  /// Moves a record before all others because a clock that was ahead has stamped it.
   mutating func distrust(_ digest: UInt64) {
     if distrusted.count < Self.mostDistrusted { distrusted.insert(digest) }
   }
@@ -48,37 +47,34 @@ struct EvictionOrder {
   private func place(lastUpdate: UnixTime, _ uses: UseSketch.Uses) -> UnixTime {
     var last = lastUpdate
     if last > now {
-      // Another process may have stored the record since the pass began. A clock that was ahead tells nothing.
+      // Another process may have stored the record in the meantime. A clock that was ahead gives no information.
       guard last <= clock().advanced(bySeconds: Self.clockTolerance) else { return Self.placeOfAhead(last) }
       last = now
     }
     if let use = uses.last, use > last { last = min(use, now) }
     let age = now.seconds.subtractingReportingOverflow(last.seconds)
-    // Of what was stored just now the age is one second: uses count there too.
+    // A record that was just stored has the age of one second, so that its uses count too.
     return Self.place((Double(age.overflow ? .max : age.partialValue) + 1) / Self.slowness(uses.count))
   }
 
-  /// By how much a record ages slower than time: one that was used once only ages faster, as most such are never asked for
-  /// again.
+  /// The factor by which a record ages slower. Most records that were used once are never requested again.
   private static func slowness(_ count: Int) -> Double { count > 1 ? Double(count * count) : 0.125 }
 
-  /// Before those of all ages, the furthest ahead first.
+  /// Returns a place before all ages; the time furthest ahead is first.
   private static func placeOfAhead(_ time: UnixTime) -> UnixTime { place(0x1p64 * Double(max(time.seconds, 1))) }
 
-  /// A place that is the earlier the greater a number is.
-  ///
-  /// The bits of positive numbers are in their order, with a million steps to each doubling. So one record of another
-  /// century leaves the others of a day apart in a histogram.
+  /// Returns a place that is earlier for a larger number. The bits of positive floating-point numbers have the same
+  /// order, with a million steps per doubling. Therefore, a histogram with a very old record still distinguishes
+  /// records of one day.
   private static func place(_ distance: Double) -> UnixTime {
     UnixTime(seconds: -Int64(distance.bitPattern >> 32))
   }
 
-  /// The inverse of `place`, as nearly as a place tells.
+  /// The inverse of `place`, to the precision of a place.
   private static func distance(of place: UnixTime) -> Double {
     Double(bitPattern: UInt64(clamping: Int64(0).saturatingSubtracting(place.seconds)) << 32)
   }
 
-  /// A place, coarsely.
   func step(of place: UnixTime) -> EvictionStep {
     let distance: Double
     switch eviction {
@@ -88,15 +84,14 @@ struct EvictionOrder {
     return EvictionStep(distance: distance)
   }
 
-  /// Whether a record was used since it had a standing.
   func wasUsed(_ digest: UInt64, since standing: EvictionStanding) -> Bool {
     sketch.map { $0.uses(of: digest).count > Int(standing.useCount) } ?? false
   }
 }
 
-/// Where a record stands in the order, as a pass has met it.
+/// A record's position in the order, as a pass has found it.
 struct EvictionStanding {
-  /// Only its relation to others' has a meaning.
+  /// The place, which has a meaning only relative to other places.
   let place: UnixTime
   fileprivate let useCount: UInt8
 
@@ -107,9 +102,8 @@ struct EvictionStanding {
 }
 
 extension EvictionOrder {
-  /// The order in which a pass that begins now evicts records.
   init(of core: StoreCore, _ control: ControlFile?, at now: UnixTime) {
-    // A directory that cannot be opened, the pass itself reports.
+    // The pass itself reports a directory that cannot be opened.
     guard let control, let open = try? core.root.opened() else {
       self.init(core.configuration, nil, now: now)
       return

@@ -1,39 +1,37 @@
 package import BlobRecord
 
-/// Decides, walk by walk, which records are evicted to free a number of bytes and records, those with the earliest places first.
+/// A plan that selects, walk by walk, the records with the earliest places to free a number of bytes and records.
 ///
-/// The first walk `measure`s. Each later one `decide`s: records older than the boundary go in any order. Records in a
-/// boundary wider than one second wait. They are few, and `finishWalk` returns them by age; or another walk narrows the
-/// boundary. So memory is bounded, and only records of equal age go in no order.
+/// The first walk calls `measure`, and each later one `decide`. Records before the boundary are evicted in any order.
+/// If the boundary is wider than one second, its records are deferred: if they are few, `finishWalk` returns them
+/// sorted; otherwise, another walk narrows the boundary. Therefore, memory is bounded, and only records with equal
+/// places have no order.
 package struct EvictionPlan<Record> {
   package enum Decision: Sendable {
     case evict, keep
-    /// `finishWalk` tells.
+    /// `finishWalk` decides.
     case later
   }
 
   private let maximumCandidates: Int
-  /// Of what was measured.
   package private(set) var histogram = AgeHistogram()
-  /// nil for no boundary: everything goes.
+  /// The boundary, or `nil` if all records are evicted.
   private var boundary: ClosedRange<UnixTime>?
-  /// Before this, earlier walks have decided.
+  /// The time before which earlier walks have decided.
   private var decidedBefore: UnixTime?
-  /// The part of a boundary one second wide that still has to go.
+  /// The amount that must still be evicted within a boundary of one second.
   private var boundaryBytes: Int64 = 0
   private var boundaryRecords: Int64 = 0
   private var holdsCandidates = false
-  /// Where those records lie that go next, should more have to be freed later.
+  /// The places of the records that would be evicted next.
   private var nextTimes: ClosedRange<UnixTime>?
   private var candidates: [(time: UnixTime, record: Record)] = []
-  /// The amount that must still be freed.
   package private(set) var bytesToFree: Int64 = 0
   package private(set) var recordsToFree: Int64 = 0
 
-  /// Whether nothing more has to go.
   package var isDone: Bool { bytesToFree <= 0 && recordsToFree <= 0 }
 
-  /// - Parameter maximumCandidates: how many records are put off in memory at the most.
+  /// - Parameter maximumCandidates: The maximum number of deferred records in memory.
   package init(maximumCandidates: Int = 65_536) {
     self.maximumCandidates = maximumCandidates
   }
@@ -42,9 +40,7 @@ package struct EvictionPlan<Record> {
     histogram.add(time, bytes: bytes)
   }
 
-  /// Ends the measuring.
-  ///
-  /// - Returns: whether there is anything to free, and a walk to be made for it.
+  /// Ends the measurement. Returns a Boolean value that indicates whether a walk is required to free the amount.
   package mutating func start(freeing bytes: Int64, records: Int64 = 0) -> Bool {
     bytesToFree = bytes
     recordsToFree = records
@@ -52,13 +48,13 @@ package struct EvictionPlan<Record> {
     return !isDone
   }
 
-  /// Whether anything may become of a record with this update time: those that are newer stay.
+  /// Returns a Boolean value that indicates whether the plan may evict or remember a record with this place.
   package func concerns(_ time: UnixTime) -> Bool {
     guard let boundary else { return true }
     return time <= max(boundary.upperBound, nextTimes?.upperBound ?? boundary.upperBound)
   }
 
-  /// Whether a record that is kept is one of the next to go: few enough for `maximumCandidates`.
+  /// Returns a Boolean value that indicates whether a remaining record is among at most `maximumCandidates` next ones.
   package func isNext(_ time: UnixTime) -> Bool { nextTimes?.contains(time) ?? false }
 
   package mutating func decide(_ time: UnixTime, bytes: Int64, _ record: @autoclosure () -> Record) -> Decision {
@@ -73,7 +69,7 @@ package struct EvictionPlan<Record> {
       return .evict
     }
     if holdsCandidates {
-      // A record stored since the measuring may add to the counted ones.
+      // A record that was stored after the measurement may be in excess of the counted ones.
       if candidates.count < maximumCandidates { candidates.append((time, record())) }
     } else {
       histogram.add(time, bytes: bytes)
@@ -81,16 +77,12 @@ package struct EvictionPlan<Record> {
     return .later
   }
 
-  /// A record of this size is gone.
   package mutating func didFree(bytes: Int64) {
     bytesToFree.saturatingAdd(-bytes)
     recordsToFree.saturatingAdd(-1)
   }
 
-  /// Ends a walk.
-  ///
-  /// - Returns: the records that were put off, those with the earliest places first: to be removed in this order until all `isDone`.
-  ///   `needsWalk` is true if there is another walk to be made instead.
+  /// Ends a walk. Returns the deferred records in the order of their removal until `isDone`, or whether to walk again.
   package mutating func finishWalk() -> (candidates: [Record], needsWalk: Bool) {
     defer { candidates = [] }
     guard !isDone, let boundary, boundary.lowerBound < boundary.upperBound else { return ([], false) }
@@ -102,14 +94,14 @@ package struct EvictionPlan<Record> {
     return ([], true)
   }
 
-  /// Takes the boundary from the histogram, which it empties for a narrower one.
+  /// Determines the boundary from the histogram, and empties the histogram for a narrower boundary.
   private mutating func setBoundary(within outer: ClosedRange<UnixTime>?) {
     let found = histogram.boundary(freeing: bytesToFree, records: recordsToFree)
     nextTimes =
       outer == nil
       ? found.flatMap { histogram.times(from: $0.times.lowerBound, holding: Int64(maximumCandidates)) } : nil
     histogram = AgeHistogram()
-    // Inside an outer boundary, all of it goes if it does not suffice.
+    // If an outer boundary does not suffice, all of it is evicted.
     boundary = found?.times ?? outer.map { $0.upperBound...$0.upperBound }
     boundaryBytes = found.map { max(0, bytesToFree - $0.olderBytes) } ?? .max
     boundaryRecords = found.map { max(0, recordsToFree - $0.olderRecords) } ?? .max
@@ -117,33 +109,33 @@ package struct EvictionPlan<Record> {
   }
 }
 
-/// Bytes by update time, in bounded memory.
+/// A histogram of bytes by update time, in bounded memory.
 ///
-/// It finds the time before which records must go to free a number of bytes. Times fall into `bucketCount` buckets of
-/// 2^shift seconds. A time outside the buckets doubles their width until it fits.
+/// It determines the time before which records must be removed to free a number of bytes. Times are sorted into
+/// `bucketCount` buckets of 2^shift seconds. A time outside the buckets doubles their width until it fits.
 ///
-/// Invariant: every time added lies in bucket `index(of:)`, which is in 0..<bucketCount.
+/// Invariant: Every added time is in bucket `index(of:)`, which is in 0..<bucketCount.
 package struct AgeHistogram {
   package struct Bucket: Equatable, Sendable {
     package var bytes: Int64 = 0
     package var records: Int64 = 0
   }
 
-  /// Where freeing from the oldest on comes to an end.
+  /// The bucket in which eviction from the oldest record on ends.
   package struct Boundary: Equatable, Sendable {
     package let times: ClosedRange<UnixTime>
     package let bucket: Bucket
-    /// The sum of the buckets before.
+    /// The sums of the buckets before this one.
     package let olderBytes: Int64
     package let olderRecords: Int64
   }
 
-  /// Sixteen thousand seconds, four hours and a half, are told apart to the second, in 256 KiB.
+  /// The number of buckets. They resolve four and a half hours to the second, in 256 KiB.
   package static let bucketCount: UInt64 = 16_384
 
   private var buckets = [Bucket](repeating: Bucket(), count: Int(bucketCount))
   private var shift: UInt64 = 0
-  /// The number of the first bucket, counted from the lowest time there is.
+  /// The number of the first bucket, relative to the earliest possible time.
   private var first: UInt64?
 
   package init() {}
@@ -156,9 +148,7 @@ package struct AgeHistogram {
     buckets[index].records += 1
   }
 
-  /// The bucket in which freeing from the oldest on reaches both `bytes` and `records`.
-  ///
-  /// It comes with its contents; nil if all buckets together do not suffice.
+  /// Returns the bucket in which eviction from the oldest record on reaches both sums, or `nil` if all do not suffice.
   package func boundary(freeing bytes: Int64, records: Int64 = 0) -> Boundary? {
     guard let first else { return nil }
     var older = Bucket()
@@ -176,24 +166,20 @@ package struct AgeHistogram {
     return nil
   }
 
-  /// The newest time up to which there are at most so many records.
-  ///
-  /// nil if the first bucket with records holds more.
+  /// Returns the latest time up to which there are at most `records` records, or `nil` if the first bucket has more.
   package func newestTime(holding records: Int64) -> UnixTime? {
     guard let first, let oldest = buckets.firstIndex(where: { $0.records > 0 }) else { return nil }
     return times(from: Self.time(at: (first + UInt64(oldest)) << shift), holding: records)?.upperBound
   }
 
-  /// The times from the bucket of `start` on that hold at most so many records.
-  ///
-  /// nil if that bucket holds more.
+  /// Returns the times from the bucket of `start` on with at most `records` records, or `nil` if that bucket has more.
   package func times(from start: UnixTime, holding records: Int64) -> ClosedRange<UnixTime>? {
     guard let first else { return nil }
     let position = Self.position(of: start) >> shift
     guard position >= first, position - first < Self.bucketCount else { return nil }
     var sum: Int64 = 0
     var end: UInt64?
-    // Empty ones may lie past the last time there is.
+    // Empty buckets may be after the last possible time.
     for index in Int(position - first)..<buckets.count where buckets[index].records > 0 {
       sum += buckets[index].records
       guard sum <= records else { break }
@@ -204,11 +190,11 @@ package struct AgeHistogram {
 
   private mutating func makeRoom(for position: UInt64) {
     guard let oldFirst = first else {
-      // Earlier and later times are as likely as each other.
+      // Earlier and later times are equally likely.
       first = (position >> shift) &- min(position >> shift, Self.bucketCount / 2)
       return
     }
-    // Subtracted, because the sum overflows for the last times there are.
+    // Subtracted, because the sum overflows for the last possible times.
     guard position >> shift < oldFirst || (position >> shift) - oldFirst >= Self.bucketCount else { return }
     let used = buckets.indices.filter { buckets[$0].records > 0 }
     let lowest = used.first.map { (oldFirst + UInt64($0)) << shift } ?? position
@@ -217,7 +203,7 @@ package struct AgeHistogram {
     let high = max(highest, position)
     var newShift = shift
     while (high >> newShift) - (low >> newShift) >= Self.bucketCount { newShift += 1 }
-    // Half of the buckets that are left over lie before: times that come in falling order do not move all each time.
+    // Half of the unused buckets are before the used ones, so that descending times do not move all buckets each time.
     let slack = Self.bucketCount - 1 - ((high >> newShift) - (low >> newShift))
     let newFirst = (low >> newShift) - min(low >> newShift, slack / 2)
     var moved = [Bucket](repeating: Bucket(), count: Int(Self.bucketCount))
@@ -231,7 +217,7 @@ package struct AgeHistogram {
     first = newFirst
   }
 
-  /// Times as unsigned numbers in the same order, so that widths never overflow.
+  /// Converts times to unsigned numbers in the same order, so that widths never overflow.
   private static func position(of time: UnixTime) -> UInt64 {
     UInt64(bitPattern: time.seconds) ^ (1 << 63)
   }

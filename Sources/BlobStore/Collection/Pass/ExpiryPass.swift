@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// One walk that removes records which are due at any size, and has the size pass measure the rest.
+/// A walk that removes records that are due regardless of limits, and measures the others for the size pass.
 final class ExpiryPass {
   private let core: StoreCore
   private let options: BlobStore.CollectionOptions
@@ -11,13 +11,11 @@ final class ExpiryPass {
   private let remover: RecordRemover
   private let rule: ExpiryRule
   private let sizes: SizePass
-  /// When the collection began.
   private let now: UnixTime
-  /// The marks of earlier passes, and those that this one leaves; nil where they cannot be used.
+  /// The marks of earlier passes and of this one, or `nil` if marks cannot be used.
   private var marks: SubdirectoryMarks?
-  /// The mark that the subdirectory in hand gets; nil if the next pass must walk it again.
+  /// The mark of the current subdirectory, or `nil` if the next pass must walk it again.
   private var mark: SubdirectoryMarks.Mark?
-  /// Whether something was left in the subdirectory in hand.
   private var subdirectoryHoldsSomething = false
 
   init(_ context: PassContext, _ sizes: SizePass) {
@@ -31,7 +29,7 @@ final class ExpiryPass {
     self.sizes = sizes
   }
 
-  /// Marks are for stores that share a clock. At the root there are no subdirectories.
+  /// Returns the marks, which require a common clock. A flat directory has no subdirectories.
   private func marks(of open: OpenRoot) -> SubdirectoryMarks? {
     guard let control, leavesMarks, open.arrangement != .flat else { return nil }
     return SubdirectoryMarks(
@@ -39,12 +37,12 @@ final class ExpiryPass {
       sharing: core.configuration.access.sharing)
   }
 
-  /// Whether later passes may pass over what this one has seen.
+  /// A Boolean value that indicates whether later passes may skip what this pass has visited.
   private var leavesMarks: Bool {
     control?.isMapped == true && core.configuration.access.recordsCollections && !options.dryRun
   }
 
-  /// - Parameter isTimeUp: asked once the pass has come far enough to end.
+  /// - Parameter isTimeUp: A closure that is called when the pass has made enough progress to end.
   func run(until isTimeUp: @escaping () -> Bool) throws {
     let isTimed = options.maximumTime != nil
     guard let open = try core.root.opened(), let walk = try core.walk(from: isTimed ? startPosition : nil) else {
@@ -74,7 +72,7 @@ final class ExpiryPass {
         break
       }
     }
-    // It has come round to where it began, in the middle of a subdirectory whose beginning it has not seen.
+    // The walk has returned to its start in the middle of a subdirectory, whose beginning it has not visited.
     if walk.hasLeftOutBeginning { tally.report.wasCutShort = true }
     let wasCutShort = tally.report.wasCutShort
     if !wasCutShort, walk.packs?.hasPassedOver == true { passOverPacked() }
@@ -90,17 +88,15 @@ final class ExpiryPass {
     tally.noteFailure(error)
   }
 
-  /// Whether a pass whose time is up may end here. Each pass must make some progress.
-  ///
-  /// A dry run ends between two subdirectories, so that it is known of every record whether it was met.
+  /// Returns a Boolean value that indicates whether a pass may end here if its time is up. Each pass must make some
+  /// progress. A dry run ends between two subdirectories, so that it is known for every record whether it was counted.
   private func mayEnd(_ walk: RecordWalk) -> Bool {
     walk.isBetweenEntries || (!options.dryRun && (walk.entriesBegun > 1 || walk.hasMetPart))
   }
 
-  /// Whether a pass that is cut short tells the next one where it stopped.
+  /// A Boolean value that indicates whether a pass that is cut short stores its position for the next one.
   private var keepsPlace: Bool { !options.dryRun && control?.isMapped == true }
 
-  /// Where the last pass that was cut short stopped.
   private var startPosition: WalkPosition {
     guard let control, control.isMapped else { return WalkPosition(digest: .random(in: 0 ... .max)) }
     return options.dryRun ? WalkPosition(digest: control.nextPosition.digest) : control.nextPosition
@@ -111,7 +107,7 @@ final class ExpiryPass {
     defer { if stays, walk.isInSubdirectory { subdirectoryHoldsSomething = true } }
     switch item {
     case .record(let entry):
-      // Where case does not count in names, a change of its header may look for another mark.
+      // On a case-insensitive file system, a change of the record's header may search for another mark.
       defer { if let path = entry.path, path.subdirectory != walk.subdirectoryName { mark = nil } }
       stays = try !expire(entry, in: walk, open)
     case .temporary(let name):
@@ -119,7 +115,7 @@ final class ExpiryPass {
         try core.removeTemporaryFile(name, in: $0, of: open, dryRun: options.dryRun)
       }
       guard let byteCount else {
-        // Its writer may die, and nothing in the subdirectory would change.
+        // The file's writer may die without any change in the subdirectory.
         mark = nil
         break
       }
@@ -130,7 +126,7 @@ final class ExpiryPass {
       let isGone =
         try options.dryRun
         || walk.withCurrentDirectory { try core.removeCoveredFile(at: path, in: $0, of: open) }
-      // The next pass looks again.
+      // The next pass tries again.
       if isGone { stays = false } else { mark = nil }
     case .endOfSubdirectory(let name):
       defer {
@@ -143,7 +139,7 @@ final class ExpiryPass {
         marks?.close(name, mark)
       }
     case .foreign(let file):
-      // Records have no hidden names, in no layout.
+      // Records never have hidden names, in any layout.
       if FilePath(file).lastComponent?.string.utf8.first != UInt8(ascii: ".") { tally.counted.isOfOneLayout = false }
     case .foreignRecord(let record):
       // Given to another owner it is a record, and nothing in the subdirectory would change.
@@ -155,15 +151,15 @@ final class ExpiryPass {
   private func removeIfEmpty(_ subdirectory: String, _ open: OpenRoot) throws(FileError) -> Bool {
     guard !options.dryRun else { return !subdirectoryHoldsSomething }
     do {
-      // Tried without knowing whether it is empty: the file system does, and refuses otherwise.
+      // Called without a check, because the file system refuses to remove a directory that is not empty.
       return try open.directory.removeSubdirectory(subdirectory)
     } catch  where error.errno == .notPermitted && open.ownership.isSharedByStrangers {
-      // Under a sticky root, another user's stays, empty or not.
+      // In a sticky root, another user's subdirectory stays even if it is empty.
       return false
     }
   }
 
-  /// - Returns: whether the record is done with: it stays.
+  /// Returns `true` if the record stays and needs no further processing.
   private func skim(_ record: RecordGlance, in walk: RecordWalk) -> Bool {
     guard record.state != .expired, record.state != .live || !rule.excludes(record.header),
       !record.header.isStampedAhead(of: now)
@@ -177,7 +173,6 @@ final class ExpiryPass {
     return true
   }
 
-  /// - Returns: whether the record was removed.
   private func expire(_ entry: RecordEntry, in walk: RecordWalk, _ open: OpenRoot) throws -> Bool {
     if let error = entry.accessError {
       countUnread(entry, error)
@@ -187,7 +182,7 @@ final class ExpiryPass {
     tally.advance()
     var isRemoved = false
     var header = entry.header
-    // A record that cannot be removed stays, and counts.
+    // A record that cannot be removed stays and is counted.
     defer { if !isRemoved { stay(entry, header) } }
     if let cause = rule.cause(toRemove: entry) {
       isRemoved = try remove(entry, for: cause, in: walk, open)
@@ -197,7 +192,6 @@ final class ExpiryPass {
     return isRemoved
   }
 
-  /// - Returns: whether the record is gone, or in a dry run would be.
   private func remove(
     _ entry: RecordEntry, for cause: CollectedRecord.Cause, in walk: RecordWalk, _ open: OpenRoot
   ) throws -> Bool {
@@ -213,9 +207,7 @@ final class ExpiryPass {
     }
   }
 
-  /// Removes a record that was due, and busy when it was met.
-  ///
-  /// - Returns: whether another change still has its stripe.
+  /// Removes a due record that was busy. Returns whether it is still busy.
   func isStillBusy(
     _ path: RecordPath, _ cause: CollectedRecord.Cause, in subdirectories: LastSubdirectory
   ) throws -> Bool {
@@ -232,35 +224,34 @@ final class ExpiryPass {
     }
   }
 
-  /// - Returns: the record's header, with another update time if a clock that was ahead had stamped it.
+  /// Returns the record's header, with a corrected update time if a clock that was ahead has stamped it.
   private func stampedAnew(_ entry: RecordEntry) throws -> RecordHeader? {
     guard let path = entry.path, let header = entry.header, header.isStampedAhead(of: now) else { return entry.header }
     tally.report.stampedAhead += 1
     sizes.distrust(path.digest)
-    // A header that cannot be written now is looked at again by a later pass.
+    // A later pass checks a header that cannot be written now.
     defer { mark = nil }
-    // A store with a clock of its own must not stamp records that others read.
+    // A store with a private clock must not stamp records that others read.
     guard !options.dryRun, core.configuration.access.recordsCollections else { return header }
     return try core.stampAnew(path) ?? header
   }
 
   private func countUnread(_ entry: RecordEntry, _ error: BlobStoreError) {
     if entry.isMeasured { return stay(entry, entry.header) }
-    // A process without the permission to list a subdirectory never gets further. Another process with it may have
-    // counted the subdirectory. If none has, limits that leave it out are better than no limits.
+    // Without permission to list a subdirectory, a process never gets further. Another process may have counted the
+    // subdirectory; otherwise, limits that omit it are better than no limits.
     if error.isLackOfPermission, control?.countersAreKnown == false { return }
     tally.unmeasured += 1
   }
 
-  /// - Parameter header: as it is by now.
   private func stay(_ entry: RecordEntry, _ header: RecordHeader?) {
     switch (entry.state, header) {
     case (.live, let header?), (.locked, let header?): mark?.add(header, byteCount: entry.fileSize)
     case (.damaged, _): mark?.add(damaged: entry.modified, byteCount: entry.fileSize)
-    // It was due and is still there, or is another record by now.
+    // The record was due and still exists, or has been replaced.
     default: mark = nil
     }
-    // A file that this pass has written is no longer as it was met.
+    // If this pass has written the file, its state has changed.
     sizes.measure(
       header, entry.state, entry.size, header == entry.header ? entry.fileState : nil, entry.path?.digest, nil,
       entry.path)
@@ -270,8 +261,8 @@ final class ExpiryPass {
 // MARK: - Subdirectories that are known
 
 extension ExpiryPass {
-  /// Whether marks are used. A day after the last look at everything, a pass looks at everything again. It does so too
-  /// while the counters are unknown, because only a whole look can tell them.
+  /// A Boolean value that indicates whether marks are used. A day after the last complete pass, or while the counters
+  /// are unknown, the pass visits everything, because only a complete pass can determine the counters.
   private var knowsMarks: Bool {
     guard let control, control.isMapped, control.countersAreKnown, !options.looksAtEverything else { return false }
     let last = control.word(at: ControlLayout.lastWholePassTimeOffset)
@@ -280,7 +271,6 @@ extension ExpiryPass {
     return last > 0 && UnixTime(seconds: last) <= now && now < UnixTime(seconds: last).advanced(bySeconds: 86_400)
   }
 
-  /// - Returns: whether to walk the subdirectory.
   private func enters(_ name: String, _ open: OpenRoot, _ known: SubdirectoryMarks?) -> Bool {
     mark = nil
     if !options.dryRun { open.mendSubdirectory(name) }
@@ -302,7 +292,7 @@ extension ExpiryPass {
     passOver(BlobStore.UsageEstimate(records: known.records, bytes: known.bytes))
   }
 
-  /// Chunks tell neither how many records they have nor how large those are. The counters tell it of all records.
+  /// Chunks contain neither the number nor the size of their records, so the counters of all records provide both.
   private func passOverPacked() {
     guard let all = control?.counters else { return }
     passOver(

@@ -1,8 +1,8 @@
 internal import BlobRecord
 
-/// Which records a collection removes for their own state, and why.
+/// The rule for removing a record because of its state.
 struct ExpiryRule {
-  /// A trim's; it may exclude records by their age or size.
+  /// The goal of a trim, which may exclude records by their age or size.
   private let goal: BlobStore.TrimGoal?
   private let time: @Sendable () -> UnixTime
   private let defaultExpiration: Int64
@@ -13,7 +13,6 @@ struct ExpiryRule {
     defaultExpiration = core.defaultExpiration
   }
 
-  /// Why a record must go; nil if it may stay.
   func cause(toRemove entry: RecordEntry) -> CollectedRecord.Cause? {
     switch entry.state {
     case .expired: .expired
@@ -23,17 +22,15 @@ struct ExpiryRule {
     }
   }
 
-  /// Whether a record that had to go for this still has to.
   func stillHolds(_ cause: CollectedRecord.Cause, for entry: RecordEntry) -> Bool {
     switch cause {
     case .expired: entry.state == .expired
     case .damaged: isDue(damaged: entry)
-    // It may have expired since.
+    // The record may have expired in the meantime.
     case .evicted: (entry.state == .live || entry.state == .expired) && excludes(entry.header)
     }
   }
 
-  /// Whether the goal, if there is one, leaves no place for such a record.
   func excludes(_ header: RecordHeader?) -> Bool {
     guard let goal, let header else { return false }
     return goal.excludes(header)
@@ -44,7 +41,7 @@ struct ExpiryRule {
   }
 }
 
-/// Which damaged files a collection may remove: the cache's own, unwritten for a while; an abandoned stream at any age.
+/// The rule for removing damaged files: files of this cache that were not written for a while, and abandoned streams.
 struct DamageRule {
   let now: UnixTime
   let defaultExpiration: Int64
@@ -54,9 +51,9 @@ struct DamageRule {
     guard entry.state == .damaged, now > entry.modified.advanced(bySeconds: defaultExpiration) else { return false }
     switch entry.damage {
     case .notEnoughDataToGetHeader, .invalidHeaderCRC, .wrongPayloadSize, .keyMismatch, .writableByOthers: return true
-    // A power cut may leave a record so; anything else without the magic may be a user's file.
+    // A power failure may leave a record of zeros; any other file without the magic number may be a user's file.
     case .magicMismatch: return entry.storedHeader?.isAllZero ?? false
-    // A later version's record.
+    // A record of a later version.
     default: return false
     }
   }

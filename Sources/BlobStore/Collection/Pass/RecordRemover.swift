@@ -1,14 +1,13 @@
 internal import BlobRecord
 
-/// What the passes of one collection share.
+/// The state that the passes of a collection share.
 struct PassContext {
   let core: StoreCore
   let options: BlobStore.CollectionOptions
-  /// The control file; nil if it is missing, or may not be used.
+  /// The control file, or `nil` if it is missing or unusable.
   let control: ControlFile?
   let tally: CollectionTally
   let rule: ExpiryRule
-  /// When the collection began.
   let now: UnixTime
 
   init(_ core: StoreCore, _ options: BlobStore.CollectionOptions, _ control: ControlFile?, _ tally: CollectionTally) {
@@ -23,18 +22,13 @@ struct PassContext {
   var remover: RecordRemover { RecordRemover(core: core, options: options, tally: tally) }
 }
 
-/// Removes the records that a pass has chosen, each judged again under its stripe, and counts them.
+/// Removes and counts the records that a pass has selected, after another check under each record's stripe.
 struct RecordRemover {
   let core: StoreCore
   let options: BlobStore.CollectionOptions
   let tally: CollectionTally
 
-  /// Removes a record that a walk has met just now.
-  ///
-  /// - Parameters:
-  ///   - size: what a dry run counts.
-  ///   - isDue: whether the record, as it is under its stripe, still has to go.
-  /// - Returns: what became of it; `removed` also in a dry run.
+  /// Removes a record that a walk has just returned, if `isDue` still accepts it. A dry run only counts the record.
   func remove(
     _ path: RecordPath, met size: RecordSize, for cause: CollectedRecord.Cause, in walk: RecordWalk, _ open: OpenRoot,
     if isDue: (RecordEntry) -> Bool
@@ -45,7 +39,7 @@ struct RecordRemover {
     return count(removal, met: size, path, for: cause)
   }
 
-  /// Removes a record that was met a while ago.
+  /// Removes a record that a walk returned some time ago.
   func remove(
     _ path: RecordPath, met size: RecordSize?, for cause: CollectedRecord.Cause, in subdirectories: LastSubdirectory,
     if isDue: (RecordEntry) -> Bool
@@ -55,12 +49,9 @@ struct RecordRemover {
     return count(removal, met: size, path, for: cause)
   }
 
-  /// The outcome for a record.
   enum Removal {
     case removed(RecordSize)
-    /// It is gone already, or not what had to go.
     case stays
-    /// Another change has its stripe.
     case busy
   }
 
@@ -69,7 +60,7 @@ struct RecordRemover {
     return .removed(size)
   }
 
-  /// - Parameter size: as it was met; nil to count what was removed.
+  /// - Parameter size: The size as of the walk, or `nil` to count the removed size.
   private func count(
     _ removal: RecordRemoval, met size: RecordSize?, _ path: RecordPath, for cause: CollectedRecord.Cause
   ) -> Removal {
@@ -83,7 +74,6 @@ struct RecordRemover {
     }
   }
 
-  /// Tells the observer, if there is one, of a record that is gone.
   private func tell(_ cause: CollectedRecord.Cause, _ path: RecordPath, _ removed: RecordEntry) {
     guard let observer = core.collectionObservation.observer else { return }
     observer.didRemove(

@@ -1,21 +1,17 @@
 internal import BlobRecord
 
-// Eviction by chunks of packs.
 extension SizePass {
-  /// In fewer chunks there is no choice.
+  /// The minimum number of chunks that leaves a choice.
   private static let leastChunks = 16
 
-  /// Empties chunks of the packs, where those hold most of what is there: records that are among the first to go are evicted,
-  /// the others move. So what goes leaves no holes (Spec/Eviction.md).
-  ///
-  /// - Parameter excess: what has to go; then, what is left of it.
-  /// - Returns: false if nothing was done.
+  /// Empties chunks of the packs if these contain most of the data. Records early in the order are evicted and the
+  /// others are moved, so evictions leave no holes (Spec/Eviction.md). Returns `false` if nothing was done.
   func evictByChunks(_ excess: inout Excess, _ open: OpenRoot) throws -> Bool {
     guard let standings = packed.take(), standings.chunkCount >= Self.leastChunks,
       standings.logicalByteCount > tally.report.bytesAfter / 2, let packs = try core.records.packs(of: open)
     else { return false }
     tally.begin(.size)
-    // Of what is packed, as large a part goes as of all.
+    // The packs free the same share as the whole directory.
     let share = min(
       1,
       max(
@@ -35,7 +31,6 @@ extension SizePass {
     return true
   }
 
-  /// Removes a record if it stands no later than a step.
   private func evict(_ path: RecordPath, upTo last: EvictionStep, in subdirectories: LastSubdirectory) throws {
     guard !aim.isSpared(path.digest) else { return }
     tally.advance()

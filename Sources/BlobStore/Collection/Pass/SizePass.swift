@@ -1,21 +1,20 @@
 internal import BlobRecord
 internal import Posix
 
-/// Evicts records, in the order of `EvictionOrder`, when more are left than may stay.
+/// Evicts records, in the order of `EvictionOrder`, if the remaining ones exceed the limits.
 ///
-/// The expiry pass has it `measure` the records that stay. Then it is run.
+/// The expiry pass calls `measure` for the records that stay; then this pass runs.
 final class SizePass {
-  /// The demands on it beside the limits.
+  /// The targets in addition to the limits.
   struct Aim {
-    /// Tells of records that must not be evicted, by their digests.
+    /// A closure that returns whether the record with a digest must not be evicted.
     var isSpared: (UInt64) -> Bool = { _ in false }
-    /// Whether the goal in bytes still is one once the walk has ended.
+    /// A closure that returns whether the goal in bytes still applies after the walk.
     var isGoalWanted: () -> Bool = { true }
-    /// Bytes for which the volume has no room, and which must be freed where there is a limit.
+    /// The bytes of a file for which the volume has no room, and which are freed if there is a limit.
     var roomWanted: Int64?
-    /// Whether those that are next to go are remembered.
     var fillsQueue = false
-    /// Whether it only finds those that are next to go, and evicts none.
+    /// A Boolean value that indicates whether the pass only finds the next records and evicts nothing.
     var looksAhead = false
   }
 
@@ -26,16 +25,15 @@ final class SizePass {
   private let rule: ExpiryRule
   let aim: Aim
   private(set) var order: EvictionOrder
-  /// Whether the records that stay are measured, because some may have to be evicted.
+  /// A Boolean value that indicates whether the remaining records are measured for an eviction.
   private let hasLimit: Bool
   private var plan = EvictionPlan<EvictionCandidate>()
-  /// The records that are the first to be evicted; nil if it seems that none has to be.
+  /// The records that are evicted first, or `nil` if no eviction is expected.
   private var firstToEvict: EvictionCandidates?
-  /// Those that are next to go; nil where they are not remembered.
+  /// The queue of the next records, or `nil` if it is not filled.
   private(set) var queue: EvictionQueue?
-  /// Packed records that may go, by chunks, where it seems that some have to.
+  /// The evictable packed records by chunk, or `nil` if no eviction is expected.
   var packed: ChunkStandings?
-  /// The bytes in the quarantine.
   var quarantineBytes: Int64 = 0
 
   init(_ context: PassContext, _ aim: Aim) {
@@ -58,14 +56,13 @@ final class SizePass {
     packed = mayEvict && Self.mayEvictByChunks(options, aim) ? ChunkStandings() : nil
   }
 
-  /// A dry run empties no chunk, and a full volume has no room for what would have to move. A trim frees what it was told to,
-  /// and no more.
+  /// A dry run empties no chunks, a full volume has no room for moved records, and a trim frees only its amount.
   private static func mayEvictByChunks(_ options: BlobStore.CollectionOptions, _ aim: Aim) -> Bool {
     let isTrim = options.goal?.isAmount == true && !aim.fillsQueue
     return !options.dryRun && !isTrim && aim.roomWanted == nil && !aim.looksAhead
   }
 
-  /// A Boolean value that indicates whether the pass has to know of each record, because some are evicted or remembered.
+  /// A Boolean value that indicates whether the pass needs each record, because some are evicted or remembered.
   var looksForCandidates: Bool { firstToEvict != nil }
 
   func run() throws {
@@ -74,7 +71,7 @@ final class SizePass {
     if tally.report.wasCutShort { try measureAll() }
     guard var excess = try excess() else { return }
     if tally.passedOver > 0, !tally.report.wasCutShort {
-      // Subdirectories that were passed over must be looked at after all, for the age of their records.
+      // Subdirectories that were skipped must be walked after all for the age of their records.
       try measureAll()
       guard let measured = try self.excess() else { return }
       excess = measured
@@ -87,9 +84,7 @@ final class SizePass {
     try evictByWalking(open)
   }
 
-  /// Removes the records that have to go, if the walk that was made has found them all.
-  ///
-  /// - Returns: false if another walk is needed.
+  /// Evicts records if the finished walk has found enough candidates. Returns `false` if another walk is required.
   private func evictFirst(_ open: OpenRoot) -> Bool {
     guard var firstToEvict else { return false }
     self.firstToEvict = nil
@@ -108,13 +103,13 @@ final class SizePass {
       return bytes > 0 || records > 0
     }.count
     let subdirectories = LastSubdirectory(open)
-    // All of these have to go, so that their order is that of the fewest open directories.
+    // All of these records are evicted, so they are sorted to open the fewest directories.
     for candidate in candidates[..<count].sorted(by: { $0.path.subdirectory < $1.path.subdirectory })
     where !tally.isStopped {
       tally.advance()
       evict(candidate, in: subdirectories)
     }
-    // Evict more candidates to make up for those that could not be removed.
+    // Evict more candidates to make up for the ones that could not be removed.
     for candidate in candidates[count...] {
       guard !plan.isDone, !tally.isStopped else {
         queue?.add(candidate)
@@ -126,8 +121,8 @@ final class SizePass {
     return plan.isDone || isComplete || tally.isStopped
   }
 
-  /// Remembers the records that are next in the order of eviction, if the walk met all records. Records above the limit are
-  /// left to the next store, which evicts them in batches.
+  /// Fills the queue with the next records if the walk has returned all records. Records above the limit are left to
+  /// the next store, which evicts them in batches.
   private func rememberNext() {
     guard tally.passedOver == 0, !tally.isStopped, var firstToEvict, firstToEvict.isUsable else { return }
     self.firstToEvict = nil
@@ -135,7 +130,7 @@ final class SizePass {
     queue?.seal(keeping: queueCount)
   }
 
-  /// How many of the next records are worth remembering. Once more of them are gone, others would be next.
+  /// The length of the queue. After more evictions, other records would be next.
   private var queueCount: Int64 {
     core.configuration.limits.eviction == .oldest ? .max : max(tally.report.recordsAfter / 4, EvictionBatch.perBin * 4)
   }
@@ -170,13 +165,11 @@ final class SizePass {
     queue?.seal(keeping: queueCount)
   }
 
-  /// What has to go.
   struct Excess {
     var bytes: Int64
     var records: Int64
   }
 
-  /// - Returns: nil if no limit is exceeded.
   private func excess() throws -> Excess? {
     let target = try byteTarget()
     var bytes = target.map { excess(of: tally.report.bytesAfter, over: $0) } ?? 0
@@ -189,7 +182,7 @@ final class SizePass {
     return Excess(bytes: bytes, records: records)
   }
 
-  /// The cause of an eviction: the first of several.
+  /// The cause of an eviction; if there are several, the first one.
   private func evictionCause(over target: Int64?) -> EvictionCause {
     if aim.roomWanted != nil { return .freeSpace }
     let limits = core.configuration.limits
@@ -197,7 +190,7 @@ final class SizePass {
       return target < limit ? .freeSpace : .sizeLimit
     }
     if let limit = limits.count, tally.report.recordsAfter > limit { return .countLimit }
-    // The goal of a store's collection is its size limit, less what stores wait for.
+    // The goal of a store's collection is its size limit minus the room that stores are waiting for.
     return aim.fillsQueue ? .sizeLimit : .trim
   }
 
@@ -208,7 +201,7 @@ final class SizePass {
     return EvictionCandidate(path, header, order.standing(of: header, path.digest), entry.size, entry.fileState)
   }
 
-  /// Almost all records stay: nothing is allocated for them.
+  /// Most records stay, so nothing is allocated for them.
   private func skim(_ record: RecordGlance, in walk: RecordWalk, _ open: OpenRoot) {
     tally.advance()
     let standing = order.standing(of: record.header, record.digest)
@@ -220,25 +213,25 @@ final class SizePass {
 
   private func decide(_ candidate: EvictionCandidate, in walk: RecordWalk, _ open: OpenRoot) {
     switch plan.decide(candidate.place, bytes: candidate.size.bytes, candidate) {
-    // Some may have gone before this walk.
+    // The plan may have been completed before this walk.
     case .evict where !plan.isDone: evict(candidate, in: walk, open)
     case .keep where plan.isNext(candidate.place): queue?.add(candidate)
     case .evict, .keep, .later: break
     }
   }
 
-  /// Bytes that may stay: the limit, or what the volume can spare, whichever is less; nil without a limit.
+  /// The bytes that may stay: the limit or what the volume can spare, whichever is less, or `nil` without a limit.
   private func byteTarget() throws -> Int64? {
     guard let limit = core.configuration.limits.size else { return nil }
     guard let open = try core.root.opened() else { return limit }
     let budget = try SpaceBudget(of: open.directory, floor: core.configuration.limits.freeSpaceFloor)
-    // Records that a dry run would have removed are still there.
+    // Records that a dry run has counted as removed still exist.
     let spared = budget.spares(
       forOneHolding: tally.report.bytesAfter, freed: options.dryRun ? tally.report.bytesFreed : 0)
     return min(limit, max(0, spared - room(within: budget)))
   }
 
-  /// The room for a file that finds none; 0 if even an empty directory would leave the volume too little.
+  /// The room for a file that does not fit on the volume, or 0 if even an empty directory would not make room for it.
   private func room(within budget: SpaceBudget) -> Int64 {
     guard let roomWanted = aim.roomWanted, budget.mayHold(roomWanted, onceFreed: tally.report.bytesAfter) else {
       return 0
@@ -246,8 +239,8 @@ final class SizePass {
     return roomWanted
   }
 
-  /// The bytes that have to go for a file that finds no room; 0 if that would not make room. They are more than the
-  /// file takes, so that the next store does not find the volume full.
+  /// The bytes to evict for a file that does not fit on the volume, or 0 if that would not make room. They exceed the
+  /// file's size, so that the next store does not find the volume full.
   private func excess(for byteCount: Int64) throws -> Int64 {
     guard let open = try core.root.opened() else { return 0 }
     guard try room(within: SpaceBudget(of: open.directory, floor: 0)) > 0 else { return 0 }
@@ -255,8 +248,8 @@ final class SizePass {
     return max(byteCount, portion).saturatingSubtracting(tally.report.bytesFreed)
   }
 
-  /// The amount that has to go; 0 where the limit is kept. It is more than the excess, so that the next store does not
-  /// call for the next collection.
+  /// The amount to evict, or 0 if the limit is not exceeded. It exceeds the difference, so that the next store does
+  /// not need a collection.
   private func excess(of amount: Int64, over limit: Int64) -> Int64 {
     amount > limit ? amount - limit.share(core.configuration.limits.evictionTarget) : 0
   }
@@ -265,11 +258,8 @@ final class SizePass {
 // MARK: - Measuring
 
 extension SizePass {
-  /// A record stays, as far as the expiry pass is concerned.
-  ///
-  /// - Parameters:
-  ///   - entry: the record's in the index, of one that lies in a pack and may go with others of its chunk.
-  ///   - path: asked for only if the record may have to go.
+  /// Measures a record that the expiry pass leaves. A packed record has an index `entry`, by which it may be evicted
+  /// with others of its chunk.
   func measure(
     _ header: RecordHeader?, _ state: RecordState, _ size: RecordSize, _ fileState: FileState?, _ digest: UInt64?,
     _ entry: IndexEntry?, _ path: @autoclosure () -> RecordPath?
@@ -283,11 +273,11 @@ extension SizePass {
     firstToEvict?.add(EvictionCandidate(path, header, standing, size, fileState), plan.histogram)
   }
 
-  /// A record was stamped by a clock that was ahead: nothing is known of its age.
+  /// Marks a record that was stamped by a clock that was ahead, so that its age is unknown.
   func distrust(_ digest: UInt64) { order.distrust(digest) }
 
-  /// Whether the size pass may remove the record. It may have expired since the expiry pass, or have been left by one
-  /// that was cut short. A record that a dry run has counted as removed is gone for it.
+  /// An expired record may have expired after the expiry pass, or have been left by a pass that was cut short.
+  /// Otherwise, a dry run has counted it as removed.
   func isEvictable(_ state: RecordState) -> Bool {
     switch state {
     case .live: true
@@ -296,7 +286,7 @@ extension SizePass {
     }
   }
 
-  /// Whether a dry run that was cut short has counted a record as removed, which is still there.
+  /// Returns a Boolean value that indicates whether a dry run that was cut short has counted the record as removed.
   private func isCountedAsRemoved(_ entry: RecordEntry) -> Bool {
     guard let walked = tally.walked, let path = entry.path, walked.contains(path, isPacked: entry.packed != nil) else {
       return false
@@ -304,7 +294,7 @@ extension SizePass {
     return rule.cause(toRemove: entry) != nil
   }
 
-  /// Counts all records, after a pass that has not looked at all.
+  /// Measures all records after a pass that has not visited all of them.
   private func measureAll() throws {
     plan = EvictionPlan()
     packed = Self.mayEvictByChunks(options, aim) ? ChunkStandings() : nil
@@ -328,7 +318,7 @@ extension SizePass {
 // MARK: - Evicting
 
 extension SizePass {
-  /// Removes a record that a walk has met just now.
+  /// Evicts a record that a walk has just returned.
   private func evict(_ candidate: EvictionCandidate, in walk: RecordWalk, _ open: OpenRoot) {
     guard !aim.isSpared(candidate.path.digest) else { return }
     do {
@@ -340,7 +330,7 @@ extension SizePass {
     }
   }
 
-  /// Removes a record that was met a while ago.
+  /// Evicts a record that a walk returned some time ago.
   func evict(_ candidate: EvictionCandidate, in subdirectories: LastSubdirectory) {
     do {
       if try isBusy(evicting: candidate, in: subdirectories) { tally.busy.add(.candidate(candidate)) }
@@ -349,9 +339,7 @@ extension SizePass {
     }
   }
 
-  /// Removes a record that was busy when it was met, unless later ones in the order have been evicted for it.
-  ///
-  /// - Returns: whether another change still has its stripe.
+  /// Evicts a record that was busy, unless others have been evicted in its place. Returns whether it is still busy.
   func isStillBusy(_ candidate: EvictionCandidate, in subdirectories: LastSubdirectory) throws -> Bool {
     try !plan.isDone && isBusy(evicting: candidate, in: subdirectories)
   }

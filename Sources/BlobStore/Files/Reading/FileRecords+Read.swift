@@ -4,11 +4,9 @@ internal import Synchronization
 internal import SystemPackage
 
 extension FileRecords {
-  /// Reads a whole record.
+  /// Reads a whole record, which is damaged if it contains another key.
   ///
-  /// - Parameters:
-  ///   - key: the one that leads to the name; a record that keeps another is damaged.
-  ///   - asksStatus: whether to ask for the file's owner and size where they are known without that, too.
+  /// - Parameter asksStatus: `true` to query the owner and the size even if they are known.
   func read(
     _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime, asksStatus: Bool
   ) throws -> Reading<RecordContent> {
@@ -22,7 +20,7 @@ extension FileRecords {
         name.fileName, in: name.subdirectory, of: open.ownership.owners, asksStatus: asksStatus || expected == .payload,
         into: start)
       {
-      // Two cases, because the compiler takes no two patterns for a value that cannot be copied.
+      // Two cases are needed, because one pattern cannot match two cases of a noncopyable value.
       case .absent: return .absent
       case .foreign: return .absent
       case .exposed: return .damaged(.writableByOthers)
@@ -54,14 +52,14 @@ extension FileRecords {
     let maximum = core.configuration.limits.payload
     let isTooLarge = expectedCount > maximum
     if isTooLarge || expectedCount > Self.unseenPayloadByteCount {
-      // The header is judged first, so that an expired record or a strange file takes neither memory nor time. Where
+      // The header is judged first, so that an expired record or an unrelated file costs neither memory nor time. If
       // the payload is read, its checksum is judged before the name's digest.
       let facts = RecordFacts(fileSize: status.size, nameDigest: isTooLarge ? name.digest : nil)
       switch try file.judgeHeader(core.judge(at: now), facts) {
       case .expired: return .absent
       case .broken(let error, _): return .damaged(error)
       case .sound(let header):
-        // Only a header that is sound and live makes the size an error of its own. An extension does not count.
+        // Only a sound and live header makes the size an error by itself. The extension does not count.
         guard header.payloadSize <= maximum else { throw core.tooLarge(header, file.location.path) }
       }
     }
@@ -70,7 +68,7 @@ extension FileRecords {
         throw FileError(.read, file.location, .noMemory)
       }
       let readCount = try unsafe file.read(into: start, body.bytes)
-      // Fewer bytes than a moment ago mean that another program truncates the file.
+      // Fewer bytes than expected mean that another program truncates the file.
       let bodyCount = max(readCount - RecordHeader.byteCount, 0)
       let bodyRead = unsafe UnsafeRawBufferPointer(rebasing: body.bytes.prefix(bodyCount))
       switch unsafe core.judge(at: now).judge(
@@ -84,11 +82,8 @@ extension FileRecords {
     }
   }
 
-  /// The content of a sound record, its payload copied.
-  ///
-  /// - Parameters:
-  ///   - body: the bytes behind the header.
-  ///   - use: where its use is noted; nil for the header of its file.
+  /// Returns the content of a sound record with a copy of its payload. Without `use`, the header of its file notes
+  /// its use.
   func live(
     _ header: RecordHeader, _ body: UnsafeRawBufferPointer, _ name: RecordPath, _ key: BlobKey, _ use: RecordUse? = nil
   ) -> Reading<RecordContent> {
@@ -104,16 +99,14 @@ extension FileRecords {
     }
   }
 
-  /// The content of a sound record, its payload in the memory that it was read to.
-  ///
-  /// - Parameter body: the bytes behind the header.
+  /// Returns the content of a sound record without copying its payload.
   func live(
     _ header: RecordHeader, _ body: consuming PayloadBuffer, _ name: RecordPath, _ key: BlobKey
   ) -> Reading<RecordContent> {
     let payloadCount = Int(header.payloadSize)
     guard let end = header.extensionEnd else { return .live(header, RecordContent(payload: body.take(payloadCount))) }
     do throws(RecordError) {
-      // The extension is taken before the memory becomes the payload's.
+      // The extension is decoded before the payload takes over the memory.
       let bytes = unsafe UnsafeRawBufferPointer(body.bytes)
       let extendedData = try unsafe extendedData(header, endingAt: end, RawSpan(_unsafeBytes: bytes), name, key)
       return .live(header, RecordContent(payload: body.take(payloadCount), extendedData: extendedData))
@@ -122,7 +115,6 @@ extension FileRecords {
     }
   }
 
-  /// The extended data of a sound record that has an extension.
   private func extendedData(
     _ header: RecordHeader, endingAt end: UInt32, _ body: RawSpan, _ name: RecordPath, _ key: BlobKey
   ) throws(RecordError) -> Data? {
@@ -136,11 +128,10 @@ extension FileRecords {
     return kept.extendedData
   }
 
-  /// The largest payload that is read together with its header, which is judged afterwards. Above this, a further call
-  /// does not matter.
+  /// The largest payload that is read before its header is judged. Above it, an additional system call does not
+  /// matter.
   private static var unseenPayloadByteCount: Int64 { 1 << 20 }
 
-  /// Reads a record's header, and judges the record by it.
   func readHeader(of name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<Void> {
     guard case .regular(let file, let status) = try self.open(name, in: open, for: .read) else {
       return .absent
@@ -171,7 +162,7 @@ extension FileRecords {
 }
 
 extension OpenFile {
-  /// Reads the first 64 bytes, or as many as there are, and judges the file by them.
+  /// Judges the file by its first 64 bytes, or by as many as it has.
   borrowing func judgeHeader(_ judge: RecordJudge, _ facts: RecordFacts) throws(FileError) -> RecordVerdict {
     try unsafe withUnsafeTemporaryAllocation(
       byteCount: RecordHeader.byteCount, alignment: 8
@@ -181,21 +172,17 @@ extension OpenFile {
     }
   }
 
-  /// The broken rule of this file, where a stream whose writer is gone is told from one that is being written.
-  ///
-  /// System calls for a stream: `flock(2)`; for an abandoned one another `flock(2)`, `pread(2)`.
+  /// Returns the violated rule, and distinguishes an abandoned stream from a stream that is being written. System
+  /// calls for a stream: `flock(2)`. For an abandoned stream, also another `flock(2)` and `pread(2)`.
   borrowing func settled(_ breach: RecordError) throws(FileError) -> RecordError {
-    // The header is read once more: the writer may have completed the record before it gave up its lock.
+    // The header is read again, because the writer may have completed the record before it released its lock.
     guard breach == .recordIsStreamAndBusy, try !isLockedElsewhere(), case .success(let header) = try readHeader(),
       header.flags.contains(.streamIncomplete)
     else { return breach }
     return .abandonedStream
   }
 
-  /// Reads what a record has behind its payload, if its header announces that.
-  ///
-  /// - Parameter facts: with the size of the file; told whether the extension is whole.
-  /// - Returns: nil without a whole one.
+  /// Reads the record's extension if its header announces a whole one, which is noted in the facts.
   borrowing func readExtension(
     by header: StoredHeader, _ facts: inout RecordFacts
   ) throws(FileError) -> RecordExtension? {
@@ -203,13 +190,13 @@ extension OpenFile {
       let range = header.tailRange(ofBody: bodyByteCount), range.count <= RecordExtension.maximumTailByteCount
     else { return nil }
     let bytes = try bytes(in: (RecordHeader.byteCount + range.lowerBound)..<(RecordHeader.byteCount + range.upperBound))
-    // Whether it is whole is all that the rule tells.
+    // The rule only depends on whether the extension is whole.
     let found = try? RecordExtension(decoding: unsafe bytes.span.bytes)
     facts.hasWholeExtension = bytes.count == range.count && found != nil
     return facts.hasWholeExtension == true ? found : nil
   }
 
-  /// As many of these bytes as the file has.
+  /// Returns the bytes of a range, or fewer if the file is shorter.
   borrowing func bytes(in range: Range<Int>) throws(FileError) -> [UInt8] {
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: range.count, alignment: 1)
     defer { unsafe buffer.deallocate() }
@@ -217,7 +204,6 @@ extension OpenFile {
     return unsafe Array(buffer[..<count])
   }
 
-  /// Reads the first 64 bytes and takes them apart.
   borrowing func readHeader() throws(FileError) -> Result<StoredHeader, RecordError> {
     try unsafe withUnsafeTemporaryAllocation(
       byteCount: RecordHeader.byteCount, alignment: 8

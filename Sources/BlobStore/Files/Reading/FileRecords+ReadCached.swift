@@ -2,12 +2,9 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// Reads that never wait for the disk (`ReadMode.withoutBlocking`). They check what the ordinary reads check, and leave all that is
-/// odd to those.
+/// Reads that never wait for the disk (`ReadMode.withoutBlocking`), and leave unusual cases to the ordinary reads.
 extension FileRecords {
-  /// Reads a whole record that is in memory.
-  ///
-  /// - Throws: `notCached` also for a record that is larger than `cachedPayloadByteCount`.
+  /// Reads a record from the page cache. Throws `notCached` also for payloads above `cachedPayloadByteCount`.
   func readWithoutBlocking(
     _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime
   ) throws(CachedLookFailure) -> Reading<RecordContent> {
@@ -54,7 +51,7 @@ extension FileRecords {
     }
   }
 
-  /// Reads a record's header that is in memory, and judges the record by it.
+  /// Reads a record's header from the page cache, and judges the record by it.
   func readHeaderWithoutBlocking(
     of name: RecordPath, in open: OpenRoot, at now: UnixTime
   ) throws(CachedLookFailure) -> Reading<Void> {
@@ -69,10 +66,8 @@ extension FileRecords {
     }
   }
 
-  /// Opens a record that the kernel finds without the disk.
-  ///
-  /// - Returns: `regular` or `absent`.
-  /// - Throws: `notCached` also for a foreign file, an exposed one, and a subdirectory whose owner must be asked for.
+  /// Opens a record if the kernel finds it without accessing the disk. Throws `notCached` also for a foreign or
+  /// exposed file, and for a subdirectory whose owner must be checked.
   private func openCached(_ name: RecordPath, in open: OpenRoot) throws(CachedLookFailure) -> OpenedFile {
     guard name.subdirectory.isEmpty || !open.ownership.isSharedByStrangers else { throw .notCached }
     switch try open.directory.openCachedFile(name.fileName, in: name.subdirectory) {
@@ -85,8 +80,6 @@ extension FileRecords {
     }
   }
 
-  /// The largest payload that is read where the caller is: 256 KiB.
-  ///
-  /// Copying it and its checksum take as long as a hop to a thread and back.
+  /// The largest payload to read on the caller's thread: 256 KiB, which takes as long as a hop to a thread and back.
   private static var cachedPayloadByteCount: Int64 { 256 << 10 }
 }

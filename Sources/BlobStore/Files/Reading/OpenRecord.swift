@@ -2,14 +2,14 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// A record's file that is kept open, so that its payload stays as it was found.
+/// A record's file that is kept open so that its payload cannot change.
 ///
-/// A store puts another file in its place, and no store overwrites a file that is open somewhere (Spec/Recycling.md).
+/// A store replaces the file, and no store overwrites a file that is open (Spec/Recycling.md).
 final class OpenRecord: Sendable {
   let file: OpenFile
-  /// What lay behind the payload when it was opened; nil for nothing.
+  /// The extension at the time of opening, if any.
   let `extension`: RecordExtension?
-  /// nil of a file that was written to just before.
+  /// The version of the file, or `nil` if this process has just written to it.
   let version: FileVersion?
 
   init(_ file: consuming OpenFile, _ extension: RecordExtension?, _ version: FileVersion? = nil) {
@@ -19,15 +19,14 @@ final class OpenRecord: Sendable {
   }
 }
 
-/// A record that is kept open for a follower.
 struct FollowedRecord {
   let record: OpenRecord
-  /// The file of a record that is being written, by which its followers meet; nil of a whole record.
+  /// The identity of the file that followers of an unfinished stream share, or `nil` for a complete record.
   let stream: FileIdentity?
 }
 
 extension Reading<FollowedRecord> {
-  /// The reading without its stream: the record is whole.
+  /// The reading without its stream, for a complete record.
   var whole: Reading<OpenRecord> {
     switch self {
     case .live(let header, let found): .live(header, found.record)
@@ -45,9 +44,7 @@ extension FileRecords {
     try openFollowed(name, in: open, at: now, streams: false).whole
   }
 
-  /// Opens a record as `openLive` does, also one that is being written.
-  ///
-  /// - Parameter streams: false for whole records alone.
+  /// Opens a record as `openLive` does, or with `streams` also a record that is still being written.
   func openFollowed(
     _ name: RecordPath, in open: OpenRoot, at now: UnixTime, streams: Bool = true
   ) throws -> Reading<FollowedRecord> {
@@ -61,7 +58,7 @@ extension FileRecords {
       case .broken(.recordIsStreamAndBusy, let header?) where streams:
         let breach = try file.settled(.recordIsStreamAndBusy)
         guard breach == .recordIsStreamAndBusy else { return .damaged(breach) }
-        // Rules behind that of a complete payload were not asked.
+        // The rules after the one for a complete payload have not been checked yet.
         if let digest = header.keyDigest, digest != name.digest {
           return .damaged(.keyMismatch(stated: digest, expected: name.digest))
         }
@@ -74,16 +71,14 @@ extension FileRecords {
   }
 }
 
-/// One look at a record's place: it has nothing, a foreign file or a record.
+/// The result of looking up a record's path: nothing, a foreign file or a record.
 enum Finding: ~Copyable {
   case absent
-  /// nil if it is no regular file.
+  /// A foreign file, or `nil` if it is not a regular file.
   case foreign(BlobStore.ForeignRecord?)
   case record(FoundRecord)
 
-  /// Looks at what has a record's name.
-  ///
-  /// System calls: `openat(2)`, `fstat(2)`, `pread(2)`, `close(2)`; `pread(2)` for an extension.
+  /// System calls: `openat(2)`, `fstat(2)`, `pread(2)`, `close(2)`, and another `pread(2)` for an extension.
   init(
     _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge,
     readsExtension: Bool = true
@@ -103,7 +98,7 @@ enum Finding: ~Copyable {
             readsExtension: readsExtension))
       }
     } catch {
-      // The status may be unreadable too, for the same reason. The first error is reported.
+      // The status may be unreadable for the same reason. The first error is reported.
       let status = (try? directory.status(of: name.fileName)) ?? nil
       if let status, status.type != .regular || !open.ownership.owns(status) {
         self = .foreign(status.type == .regular ? BlobStore.ForeignRecord(name, status, in: open) : nil)

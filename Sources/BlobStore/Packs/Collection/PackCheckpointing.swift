@@ -1,11 +1,11 @@
 internal import BlobRecord
 internal import Posix
 
-/// Puts the index on the medium once much has come since the last time: Spec/Packs.md, "Checkpoints".
+/// Writes a checkpoint of the index once enough records have been stored: Spec/Packs.md, "Checkpoints".
 ///
-/// The caller has the collector's lock, so no chunk becomes free meanwhile. Changes go on.
+/// The caller holds the collector lock, so no chunk becomes free in the meantime. Changes continue.
 struct PackCheckpointing {
-  /// A checkpoint costs an eighth of the bytes that were stored since the last one, at most.
+  /// The factor that limits a checkpoint to at most an eighth of the bytes stored since the last one.
   private static let bytesPerIndexByte = 8
 
   private var records: PackRecords
@@ -14,25 +14,23 @@ struct PackCheckpointing {
 
   private var files: PackFiles { records.packs.files }
 
-  /// Where another process has a stripe for long, the next collection makes it.
+  /// Writes a checkpoint if one is due, or leaves it to the next collection if a stripe is held for long.
   ///
-  /// - Complexity: a cache line for each chunk. If one is due, what the packs have not yet brought to the medium, and O(*n*) for
-  ///   *n* buckets of the index.
+  /// - Complexity: One cache line per chunk; if a checkpoint is due, a sync of the packs and O(*n*) for *n* buckets.
   mutating func runIfDue() throws {
     let packs = try files.all()
     let covers = try covers(of: packs)
     guard isDue(packs, covers), try files.directory.mayReplace(PackCheckpoint.name) else { return }
-    // After the look at what is in flight: each record that is covered had its sequence by then.
+    // Read after the in-flight counts, so each covered record already has its sequence number.
     let sequence = records.control.packSequence
     var draft = try copy(covers)
-    // A change that the copy has seen half, or that a dead process has left, ends, or is finished. So each covered record that the
-    // copy does not lead to is marked as dead.
+    // Changes that the copy contains only in part, or that dead processes left, are completed first. Each covered
+    // record that is missing from the copy is then marked as dead.
     guard try records.finishAvailableStripes() else { return }
     try files.synchronize()
     try draft.commit(upTo: sequence)
   }
 
-  /// A copy of an index that was in force all the while.
   private mutating func copy(_ covers: [SIMD4<UInt32>]) throws -> PackCheckpointDraft {
     while true {
       var draft = try PackCheckpointDraft(
@@ -43,7 +41,7 @@ struct PackCheckpointing {
     }
   }
 
-  /// Whether a walk of the chunks that are not covered would take far longer than a checkpoint.
+  /// Returns whether reading the uncovered chunks would take far longer than writing a checkpoint.
   private func isDue(_ packs: [PackFile], _ covers: [SIMD4<UInt32>]) -> Bool {
     let indexByteCount = records.packs.index.bucketCount * IndexLayout.bucketByteCount
     let least = max(
@@ -63,14 +61,14 @@ struct PackCheckpointing {
     return false
   }
 
-  /// The salts of all chunks that take no more records, and have none in flight.
+  /// Returns the salts of all sealed chunks without records in flight.
   private func covers(of packs: [PackFile]) throws -> [SIMD4<UInt32>] {
     var covers = [SIMD4<UInt32>](repeating: .zero, count: packs.numberBound * PackLayout.chunkCount)
-    // What a failed sync has left is not known to be on the medium.
+    // Bytes that a failed sync left are not known to have reached the medium.
     for pack in packs where !pack.hasFailedToSynchronize {
       for chunk in 0..<PackLayout.chunkCount {
         let entry = pack.entry(ofChunk: chunk)
-        // Sealed before the count is read, so that nothing can come to it.
+        // Sealed before the count is read, so that no further record can be added.
         guard entry.state.kind == .sealed,
           try entry.inFlight == 0 || !records.control.isOwnOrAlive(entry.state.owner)
         else { continue }

@@ -1,52 +1,49 @@
 internal import BlobRecord
 internal import Posix
 
-/// Makes chunks of the packs free again: those without live records, and the emptiest others, whose records it moves.
+/// Frees chunks of the packs: those without live records, and the emptiest others, after it has moved their records.
 ///
-/// The caller has the collector's lock. Each record is judged under its stripe. What else happens meanwhile is left alone:
-/// chunks that are being filled, and records in flight of processes that live.
+/// The caller holds the collector lock. Each record is checked under its stripe. Chunks that are being filled and
+/// in-flight records of living processes are left unchanged.
 struct PackCompaction {
-  /// Chunks in use may take so much more than live records do.
+  /// The upper limit for the bytes of chunks in use, as a multiple of the live bytes.
   static let allowance = 1.25
-  /// As `allowance`, where a limit is exceeded.
+  /// The value of `allowance` while a size limit is exceeded.
   static let allowanceAtLimit = 1.1
-  /// Chunks with blocks, the free ones among them, may take so much more than live records do.
+  /// The corresponding limit for all chunks with blocks, including free ones.
   private static let allowanceWithFree = 1.2
-  /// So many free chunks keep their blocks at least.
+  /// The minimum number of free chunks that keep their blocks.
   private static let leastReserve = 3
-  /// So many chunks are emptied before those are freed: what moved takes room meanwhile.
+  /// The number of chunks to empty before they are freed, because moved records occupy space until then.
   private static let batch = 4
 
-  /// Which records go instead of being moved.
+  /// The eviction to combine with the compaction, so that evicted records are not moved.
   struct ChunkEviction {
-    /// Those that may go.
     let standings: ChunkStandings
-    /// So many bytes have to go, as they lie in chunks.
+    /// The number of bytes to evict, measured in chunks.
     let byteCount: Int64
-    /// Removes a record if it stands no later than that.
+    /// A closure that removes a record unless its place in the eviction order is later than a step.
     let evict: (RecordPath, EvictionStep) throws -> Void
   }
 
   private var records: PackRecords
-  /// nil where nothing has to go.
   var eviction: ChunkEviction?
-  /// Chunks in use may take so much more than live records do.
   var allowance = Self.allowance
   private let isStopped: () -> Bool
   private let didFail: (any Error) -> Void
-  /// All packs, by number; nil for one that cannot be used.
+  /// The packs by number, with `nil` for unusable ones.
   private var packs: [PackFile?] = []
   private var chunks: [CompactedChunk] = []
-  /// Of all chunks, those that are being filled among them.
+  /// The live bytes of all chunks, including chunks that are being filled.
   private var liveByteCount: Int64 = 0
-  /// Records that stand no later go.
+  /// The last step of the eviction order at which records are evicted.
   private var lastToGo: EvictionStep?
-  /// An empty chunk with its blocks, which only collections use: so a full volume can be cleaned.
+  /// An empty chunk with blocks that is reserved for collections, so that a full volume can be cleaned.
   private var spare: CompactedChunk?
-  /// What is known of chunks that become free must be forgotten on the medium before.
+  /// The current checkpoint, from which chunks are removed on the medium before they become free.
   private var checkpoint: PackCheckpoint?
 
-  /// - Parameter didFail: called for a chunk that could not be emptied; the others are, all the same.
+  /// - Parameter didFail: A closure that is called for each chunk that could not be emptied.
   init(of records: PackRecords, isStopped: @escaping () -> Bool, didFail: @escaping (any Error) -> Void) {
     self.records = records
     self.isStopped = isStopped
@@ -68,20 +65,20 @@ struct PackCompaction {
     case .absent: break
     case .checkpoint(let found): checkpoint = found
     case .unusable(let reason):
-      // It may be one for another program, and would not know what becomes free.
+      // An unusable checkpoint may be valid for another program, and would still cover the chunks that become free.
       try PackCheckpoint.remove(in: files.directory)
       records.core.configuration.logger.notice("a checkpoint of the packs was removed: \(reason)")
     }
-    // After the look at what is in flight: what is published by then is in the index.
+    // Counted after the in-flight counts were read, so that the index already contains all records published by then.
     try countLive()
-    // The one that was kept has no salts. What a killed collection has left has.
+    // A spare chunk has no salts, whereas a chunk that a killed collection left has some.
     spare = chunks.first { $0.isLeftBehind && $0.live.records == 0 && !$0.hasSalts }
     for (count, index) in choose().enumerated() where !isStopped() {
       do {
         chunks[index] = try emptied(chunks[index])
         if count % Self.batch == Self.batch - 1 { try free() }
       } catch let error as FileError where error.isLackOfRoom {
-        // What was moved so far makes room.
+        // The records moved so far leave chunks to free.
         break
       } catch {
         didFail(error)
@@ -93,29 +90,26 @@ struct PackCompaction {
   }
 }
 
-/// A chunk that takes no more records, and has none in flight.
+/// A chunk that accepts no more records and contains no record in flight.
 private struct CompactedChunk {
   let pack: PackFile
   let number: Int
-  /// Whether a collection was at it, and was killed or kept it.
+  /// A Boolean value that indicates whether an earlier collection was killed while it emptied the chunk, or kept it.
   let isLeftBehind: Bool
   var live = LiveRecords()
-  /// Whether no change can still be at one of its records that can be read.
+  /// A Boolean value that indicates whether no change of a readable record of the chunk can be in progress.
   var isSettled = false
-  /// Whether it may have others.
+  /// A Boolean value that indicates whether the chunk may also have unreadable records.
   var hasGaps = false
 
-  /// Whether no entry leads to it, and no change is at it.
   var isEmpty: Bool { live.records == 0 && isSettled }
   var entry: ChunkEntry { pack.entry(ofChunk: number) }
   var hasSalts: Bool {
     (0..<PackLayout.quarterCount).contains { pack.deadBits(ofChunk: number).salt(ofQuarter: $0) != nil }
   }
-  /// Among the chunks of all packs.
   var index: Int { pack.number * PackLayout.chunkCount + number }
 }
 
-/// The records of a chunk to which entries of the index lead.
 private struct LiveRecords {
   var records = 0
   var bytes = 0
@@ -129,7 +123,7 @@ extension PackCompaction {
       for number in 0..<PackLayout.chunkCount {
         let entry = pack.entry(ofChunk: number)
         let owner = entry.state.owner
-        // What a process that has died was filling takes no more.
+        // Seals a chunk whose owner has died, because nothing more will be stored in it.
         if entry.state.kind == .open, try !control.isOwnOrAlive(owner) { _ = entry.seal(owner: owner) }
         let state = entry.state
         guard state.kind == .sealed || state.kind == .collecting else { continue }
@@ -139,7 +133,6 @@ extension PackCompaction {
     }
   }
 
-  /// Counts what the index leads to in each chunk.
   private mutating func countLive() throws {
     var live: [LiveRecords]
     repeat {
@@ -160,8 +153,7 @@ extension PackCompaction {
 // MARK: - The choice
 
 extension PackCompaction {
-  /// Chooses the chunks to empty, by their indices: those without live records, and so many others that the allowance is kept
-  /// and as much goes as has to.
+  /// Returns the indices of the chunks to empty: those without live records, and the others that the plan selects.
   private mutating func choose() -> [Int] {
     let unused = chunks.indices.filter { chunks[$0].live.records == 0 && chunks[$0].index != spare?.index }
     let used = chunks.indices.filter { chunks[$0].live.records > 0 }
@@ -185,7 +177,7 @@ extension PackCompaction {
     return unused + plan.emptied
   }
 
-  /// The last places in the order from which records go, at each level; nil where none goes.
+  /// Returns the last step of the eviction order at each level, or `nil` for a level that evicts nothing.
   private func lastSteps(_ demand: PackEvictionPlan.Demand) -> [EvictionStep?] {
     let levels = 0..<PackEvictionPlan.levelCount
     guard let standings = eviction?.standings else { return levels.map { _ in nil } }
@@ -193,7 +185,6 @@ extension PackCompaction {
       of: levels.map { Int64(demand.share(atLevel: $0) * Double(standings.byteCount)) })
   }
 
-  /// The live bytes of a chunk that stay at each level.
   private func staying(in chunk: CompactedChunk, _ steps: [EvictionStep?]) -> SIMD16<UInt32> {
     var counts = SIMD16(repeating: UInt32(clamping: chunk.live.bytes))
     let address = PackAddress(pack: chunk.pack.number, chunk: chunk.number, offset: 0)
@@ -203,7 +194,7 @@ extension PackCompaction {
     return counts
   }
 
-  /// How many chunks were taken since each.
+  /// Returns the age of each chunk: the number of chunks that were opened since.
   private func ages(of used: [Int]) -> [Int: Int] {
     let byAge = used.sorted { chunks[$0].entry.openingSequence > chunks[$1].entry.openingSequence }
     return Dictionary(uniqueKeysWithValues: byAge.enumerated().map { ($1, $0) })
@@ -213,18 +204,15 @@ extension PackCompaction {
 // MARK: - Emptying
 
 extension PackCompaction {
-  /// Takes the stripe of each record that is not marked as dead, and evicts the record or moves it if it is live.
-  ///
-  /// A record without an entry may not be marked yet. Its change must end first: the mark would fall on what comes there
-  /// after it.
-  ///
-  /// - Returns: the chunk, with what has become known of it.
+  /// Empties a chunk: evicts or moves each record that is not marked as dead, under the record's stripe. A record
+  /// without an entry may not be marked yet. Its change must end before the chunk is freed, because the mark would
+  /// otherwise hit a record of the chunk's next life.
   private mutating func emptied(_ chunk: CompactedChunk) throws -> CompactedChunk {
     guard chunk.entry.beginCollection() else { return chunk }
     let content = try ChunkContent(of: chunk.pack, chunk.number)
     let bits = chunk.pack.deadBits(ofChunk: chunk.number)
     var left = content.records.filter { !bits.isDead($0.address) }
-    // Stores hold a stripe for a moment. One that is held still may be that of a process that was stopped.
+    // Stores hold a stripe briefly. A stripe that is busy in the second round may belong to a stopped process.
     for _ in 0..<2 where !left.isEmpty {
       var busy: [PackedRecord] = []
       for record in left {
@@ -238,9 +226,7 @@ extension PackCompaction {
     return chunk
   }
 
-  /// Evicts or moves a record, if an entry leads to it.
-  ///
-  /// - Returns: false where a change may still be at it.
+  /// Evicts or moves a record if an entry leads to it. Returns `false` if a change of it may be in progress.
   private mutating func settle(_ record: PackedRecord, of content: ChunkContent) throws -> Bool {
     guard let name = String(validating: content.name(of: record), as: UTF8.self),
       let path = records.core.layout(of: records.open).path(ofFileName: name)
@@ -254,14 +240,14 @@ extension PackCompaction {
     return true
   }
 
-  /// Frees the chunks to which no entry leads, and at which no change is.
+  /// Frees the chunks to which no entry leads, and of which no record is being changed.
   private mutating func free() throws {
     try countLive()
     try checkpoint?.uncover(chunks.filter(\.isEmpty).map { (pack: $0.pack, chunk: $0.number) })
-    // The one that was kept before may have been used.
+    // The spare chunk of the previous collection may have been used.
     for index in chunks.indices where chunks[index].index != spare?.index {
       let chunk = chunks[index]
-      // It is judged once: what comes into a free chunk is not for this pass.
+      // Each chunk is checked once, because records that are stored in it after it was freed belong to a later pass.
       chunks[index].isSettled = false
       guard chunk.isEmpty, try release(chunk) else {
         chunk.entry.endCollection()
@@ -270,14 +256,12 @@ extension PackCompaction {
     }
   }
 
-  /// Frees a chunk, or keeps it for the next collection.
-  ///
-  /// - Returns: false for one that has to wait.
+  /// Frees a chunk, or keeps it as the spare chunk. Returns `false` if a change is in progress.
   private mutating func release(_ chunk: CompactedChunk) throws -> Bool {
     let isKept = spare == nil
     func release() { if isKept { chunk.entry.empty() } else { _ = chunk.entry.free() } }
     if chunk.hasGaps {
-      // What cannot be read has no stripe that could be asked for. So no change at all may be under way.
+      // An unreadable record has no known stripe, so all stripes have to be free.
       guard try records.core.stripes.whileNothingChanges(in: control, release) != nil else { return false }
     } else {
       release()
@@ -295,11 +279,11 @@ extension PackCompaction {
     do {
       try files.keepSpare()
     } catch let error as FileError where error.isLackOfRoom {
-      // The next pass may find room.
+      // The next pass may find space.
     }
   }
 
-  /// Gives blocks of free chunks back where there are more than the stores of a while take.
+  /// Returns the blocks of free chunks to the volume, except for a reserve for the next stores.
   private func punchHoles() throws {
     var (free, used) = ([(pack: PackFile, number: Int)](), 0)
     for case let pack? in packs {
@@ -316,7 +300,7 @@ extension PackCompaction {
     let kept = max(Self.leastReserve, Int(allowed) - used)
     for (pack, number) in free.dropFirst(kept).reversed() where !isStopped() {
       let entry = pack.entry(ofChunk: number)
-      // Nothing is written there meanwhile.
+      // This state prevents stores to the chunk in the meantime.
       guard entry.compareExchange(.free, ChunkState(.collecting, owner: 0)) else { continue }
       defer { _ = entry.free() }
       guard try pack.punchHole(chunk: number) else { return }

@@ -1,21 +1,19 @@
 internal import BlobRecord
 
-/// Which chunks of the packs a pass empties, and how much of what is in them may go: Spec/Eviction.md.
+/// The chunks of the packs that a pass empties, and the share of their records that it evicts: Spec/Eviction.md.
 ///
-/// A value that decides from sums. The pass measures the order of records, sums what stays of each chunk at each level, asks
-/// for the plan, and moves or evicts the records of the chunks that it names.
+/// The plan is computed from sums. The pass measures the eviction order, sums the remaining bytes of each chunk at
+/// each level, requests the plan, and moves or evicts the records of the selected chunks.
 package struct PackEvictionPlan: Sendable {
-  /// At each level a greater share of the live bytes goes; at level 0 nothing does.
+  /// The number of levels, of which each evicts a greater share of the live bytes; level 0 evicts nothing.
   package static let levelCount = 9
 
-  /// What is there, and what has to be reached.
   package struct Demand: Sendable {
     package var liveByteCount: Int64
-    /// Of live bytes.
     package var limitByteCount: Int64
     package var chunkByteCount: Int64
     package var freeChunkCount: Int
-    /// How many chunks are to be free.
+    /// The number of chunks that should be free after the pass.
     package var wantedChunkCount: Int
 
     package init(
@@ -28,7 +26,6 @@ package struct PackEvictionPlan: Sendable {
       self.wantedChunkCount = wantedChunkCount
     }
 
-    /// - Parameter leftByteCount: the live bytes that may be left.
     package init(liveByteCount: Int64, leftByteCount: Int64, chunkByteCount: Int64, wantedChunkCount: Int) {
       let isMet = leftByteCount >= liveByteCount
       self.init(
@@ -36,36 +33,33 @@ package struct PackEvictionPlan: Sendable {
         chunkByteCount: chunkByteCount, freeChunkCount: 0, wantedChunkCount: wantedChunkCount)
     }
 
-    /// The share of the limit that an eviction leaves.
+    /// The share of the limit that remains after an eviction.
     private static let leftShare = 0.98
 
-    /// The share of the live bytes that may go at a level, the first in the order.
-    ///
-    /// - Parameter level: 0 to 8.
+    /// Returns the share of the live bytes that may be evicted at a level (0 to 8), in eviction order.
     package func share(atLevel level: Int) -> Double {
       greatestShare * Double(level) / Double(PackEvictionPlan.levelCount - 1)
     }
 
-    /// Nothing goes below 0.85 of the limit.
+    /// The share at the highest level, which is 0 up to 0.85 of the limit.
     fileprivate var greatestShare: Double {
       guard limitByteCount > 0 else { return 0.8 }
       let fullness = (Double(liveByteCount) / Double(limitByteCount) - 0.85) / 0.13
       return 0.8 * min(max(fullness, 0), 1)
     }
 
-    /// Live bytes that are too many.
     fileprivate var excess: Int64 { liveByteCount - Int64(Self.leftShare * Double(limitByteCount)) }
   }
 
-  /// What a pass knows of a sealed chunk.
+  /// The facts about a sealed chunk that the plan depends on.
   package struct Chunk: Sendable {
     package var number: Int
     package var liveByteCount: Int64
-    /// The live bytes that stay at each level; lanes 0 to 8 count.
+    /// The live bytes that remain at each level, in lanes 0 to 8.
     package var stayingByteCounts: SIMD16<UInt32>
-    /// How many chunks were opened since this one.
+    /// The number of chunks that were opened since this one.
     package var age: Int
-    /// Whether all of its records have expired.
+    /// A Boolean value that indicates whether all records of the chunk have expired.
     package var isOver: Bool
 
     package init(number: Int, liveByteCount: Int64, stayingByteCounts: SIMD16<UInt32>, age: Int, isOver: Bool) {
@@ -77,14 +71,14 @@ package struct PackEvictionPlan: Sendable {
     }
   }
 
-  /// The numbers of chunks in which nothing stays.
+  /// The numbers of the chunks that can be freed without moving a record.
   package let whole: [Int]
-  /// The numbers of chunks to empty, in this order.
+  /// The numbers of the chunks to empty, in this order.
   package let emptied: [Int]
-  /// Records before this level's place in the order go, the others move.
+  /// The level whose share of the eviction order is evicted, while other records are moved.
   package let level: Int
 
-  /// How much may be moved for the room that it brings: the write amplification is 1 more.
+  /// The maximum ratio of moved bytes to freed bytes. The write amplification is 1 higher.
   private static let greatestPrice = 0.35
 
   /// - Complexity: O(*n* log *n*) for *n* chunks.
@@ -94,7 +88,6 @@ package struct PackEvictionPlan: Sendable {
     var demand = demand
     demand.freeChunkCount += whole.count
     self.whole = whole.map(\.number)
-    // What has expired is no longer live.
     let excess = demand.excess - whole.reduce(0) { $0 + $1.liveByteCount }
     var chosen = Choice(others, demand, excess: excess, level: 0)
     var level = 0
@@ -106,7 +99,6 @@ package struct PackEvictionPlan: Sendable {
     emptied = chosen.numbers
   }
 
-  /// The chunks of one level.
   private struct Choice {
     var numbers: [Int] = []
     private var stays: Int64 = 0
@@ -124,7 +116,7 @@ package struct PackEvictionPlan: Sendable {
           let age = Double(max(candidate.chunk.age, 1)).squareRoot()
           return (candidate.chunk, candidate.staying, Double(candidate.staying) / (room * age))
         }
-        // By number, too: the order of the input does not matter.
+        // The number breaks ties, so that the order of the input does not matter.
         .sorted { ($0.2, $0.0.number) < ($1.2, $1.0.number) }
       for (chunk, staying, _) in candidates where room < wanted || goes < excess {
         numbers.append(chunk.number)
@@ -134,29 +126,26 @@ package struct PackEvictionPlan: Sendable {
       }
     }
 
-    /// Whether enough goes at a price that is not too high.
     func suffices(for excess: Int64) -> Bool {
       goes >= excess && Double(stays) <= PackEvictionPlan.greatestPrice * Double(room)
     }
   }
 }
 
-/// How many bytes of each chunk stand where in the order of eviction, in bounded memory: some hundred numbers a chunk.
+/// The bytes of each chunk at each step of the eviction order, in bounded memory: a few hundred numbers per chunk.
 ///
-/// A walk adds the records that may go. Then it is known, for each share of them, which are the first of that share, and how
-/// much of each chunk they take.
+/// A walk adds the records that may be evicted. The sums then give the last step of any share of the records, and the
+/// bytes that this share has in each chunk.
 struct ChunkStandings {
-  /// Bytes that the records take in chunks, and as files.
+  /// The bytes of the records in chunks, and as files.
   private(set) var byteCount: Int64 = 0
   private(set) var logicalByteCount: Int64 = 0
-  /// By chunk and by step.
   private var chunks: [PackAddress: [EvictionStep: Int64]] = [:]
   private var sums: [EvictionStep: Int64] = [:]
 
-  /// The chunks in which such records lie.
   var chunkCount: Int { chunks.count }
 
-  /// - Parameter logical: the bytes of the record as a file.
+  /// - Parameter logical: The size of the record as a file.
   mutating func add(_ entry: IndexEntry, at step: EvictionStep, logical: Int64) {
     let bytes = Int64(entry.byteCount)
     byteCount += bytes
@@ -165,9 +154,8 @@ struct ChunkStandings {
     chunks[entry.address.chunkStart, default: [:]][step, default: 0] += bytes
   }
 
-  /// The last steps of the records that are the first so many bytes, for each of ascending numbers.
-  ///
-  /// A step is not divided. So it may be a little more, but never nothing where something is asked for.
+  /// Returns the last step of the first records that have a number of bytes, for each of several ascending numbers.
+  /// Steps are not divided, so a result may exceed its number. It is `nil` only for 0 bytes or without records.
   func lastSteps(of byteCounts: [Int64]) -> [EvictionStep?] {
     let steps = sums.sorted { $0.key < $1.key }
     var (next, sum) = (0, Int64(0))
@@ -180,7 +168,7 @@ struct ChunkStandings {
     }
   }
 
-  /// The bytes of a chunk that stand no later than each of ascending steps; 0 for nil.
+  /// Returns the bytes of a chunk up to and including each of several ascending steps, or 0 for `nil`.
   func byteCounts(of chunk: PackAddress, upTo steps: [EvictionStep?]) -> [Int64] {
     let found = chunks[chunk.chunkStart, default: [:]]
     return steps.map { last in
@@ -190,13 +178,12 @@ struct ChunkStandings {
   }
 }
 
-/// A coarse place in the order of eviction, eight to each doubling of a record's distance. The lower goes first.
+/// A step of the eviction order, with eight steps per doubling of the distance. Lower steps are evicted first.
 struct EvictionStep: Hashable, Comparable, Sendable {
   private let number: Int32
 
-  /// - Parameter distance: how far back a record stands, above 0.
   init(distance: Double) {
-    // The bits of positive numbers are in their order: these are the exponent and three bits of the fraction.
+    // Bit patterns of positive numbers are ordered. These are the exponent and three bits of the fraction.
     number = -Int32(truncatingIfNeeded: distance.bitPattern >> 49)
   }
 

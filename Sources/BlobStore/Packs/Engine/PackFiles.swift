@@ -4,17 +4,16 @@ internal import Logging
 internal import Posix
 internal import SystemPackage
 
-/// The packs of a directory that this process has open, and the chunks that it fills.
+/// The packs of a directory that this process has opened, and the chunks that it fills.
 final class PackFiles: Sendable {
   let directory: PackDirectory
-  /// Bytes of a chunk that are filled.
+  /// The number of bytes up to which a chunk is filled.
   let chunkByteCount: Int
   private let isMapped: Bool
   private let names: TemporaryNames
   let logger: Logger
-  /// By number; nil of those that are not open.
   private let opened = Lock<[PackFile?]>([])
-  /// The chunk that takes the next record of each class.
+  /// The chunk of each class that receives the next record.
   private let filled = Lock([FilledChunk?](repeating: nil, count: ChunkClass.count))
 
   private struct FilledChunk {
@@ -33,18 +32,12 @@ final class PackFiles: Sendable {
     self.logger = logger
   }
 
-  /// A pack by its number.
-  ///
-  /// System calls: none, once it is open.
-  ///
-  /// - Returns: nil if no pack has the number.
-  /// - Throws: as `PackFile.open`.
+  /// Returns the pack with a number, or `nil` if it does not exist. Makes system calls only to open the pack.
   func pack(_ number: Int) throws -> PackFile? {
     if let pack = openedPack(number) { return pack }
     return try PackFile.open(number, in: directory, isMapped: isMapped).map(remember)
   }
 
-  /// A pack that is open already.
   func openedPack(_ number: Int) -> PackFile? {
     opened.withLock { $0.indices.contains(number) ? $0[number] : nil }
   }
@@ -52,30 +45,28 @@ final class PackFiles: Sendable {
   private func remember(_ pack: PackFile) -> PackFile {
     opened.withLock { packs in
       while packs.count <= pack.number { packs.append(nil) }
-      // Two threads may have opened it: the chunks of one process are counted by one mapping.
+      // Two threads may have opened it. All threads of a process have to use one mapping of the chunk table.
       if let first = packs[pack.number] { return first }
       packs[pack.number] = pack
       return pack
     }
   }
 
-  /// All packs that can be used, in the order of their numbers.
   func all() throws -> [PackFile] {
     var packs: [PackFile] = []
     for number in 0..<PackLayout.packCount {
-      // Numbers are given from 0 on. Behind a gap, which only others can make, nothing is looked for.
+      // Numbers are assigned consecutively. A gap is possible only if others removed a pack, and ends the search.
       guard let pack = try usable(number) else { break }
       if let pack = pack.pack { packs.append(pack) }
     }
     return packs
   }
 
-  /// A pack, or that one of this number cannot be used.
+  /// An existing pack, which is `nil` if it cannot be used.
   private struct Usable {
     let pack: PackFile?
   }
 
-  /// - Returns: nil if no pack has the number.
   private func usable(_ number: Int) throws -> Usable? {
     do {
       return try pack(number).map { Usable(pack: $0) }
@@ -85,7 +76,7 @@ final class PackFiles: Sendable {
     }
   }
 
-  /// Puts all packs on the medium: what was marked as dead in one may have an older record in another.
+  /// Syncs all packs, because a record that is marked as dead in one may have an older version in another.
   func synchronize() throws {
     for pack in try all() { try pack.synchronize() }
   }
@@ -94,8 +85,8 @@ final class PackFiles: Sendable {
 // MARK: - Removal
 
 extension PackFiles {
-  /// Unlinks all packs, their indexes and their checkpoint. The first pack is the last to go: a process that is killed in between
-  /// leaves a directory in which packs are found, and the others with it.
+  /// Unlinks all packs, their indexes and their checkpoint. The first pack is unlinked last, because it shows that
+  /// packs exist if the process is killed in between.
   func removeAll() throws {
     for name in [PackCheckpoint.name, PackIndex.nextName, PackIndex.name] { try directory.unlinkOwn(name) }
     for pack in try all().reversed() { try directory.unlinkOwn(PackFile.name(pack.number)) }
@@ -104,11 +95,10 @@ extension PackFiles {
 
 // MARK: - Room
 
-/// Room for one record, in a chunk that is left alone until this value ends.
+/// Space for one record, in a chunk that is not collected during the lifetime of this value.
 struct PackRoom: ~Copyable {
   let pack: PackFile
   let address: PackAddress
-  /// What the record takes in its chunk.
   let byteCount: Int
   let chunkClass: ChunkClass
 
@@ -116,18 +106,12 @@ struct PackRoom: ~Copyable {
 }
 
 extension PackFiles {
-  /// Sets room aside for a record.
+  /// Reserves space for a record, or returns `nil` if all packs are full.
   ///
-  /// System calls: none, but for the first record of a chunk: `fallocate(2)`, and those that make a pack.
+  /// System calls: none, except for the first record of a chunk: `fallocate(2)`, and the calls that create a pack.
   ///
-  /// - Parameters:
-  ///   - byteCount: what the record takes in its chunk.
-  ///   - header: the record's. The chunk notes when it is due.
-  ///   - owner: the token of this process.
-  ///   - sequence: the last one that was given to a record.
-  ///   - spare: an empty chunk of the collection, which is used where the volume has no room for another.
-  /// - Returns: nil if all packs are full.
-  /// - Throws: where the volume has no room for a chunk.
+  /// - Parameter spare: An empty chunk of the collection, which is used if the volume has no space for another.
+  /// - Throws: A `FileError` if the volume has no space for a chunk.
   func room(
     for byteCount: Int, of header: RecordHeader, in chunkClass: ChunkClass, owner: UInt64, sequence: UInt64,
     spare: Spare? = nil
@@ -139,7 +123,7 @@ extension PackFiles {
           if let offset = chunk.entry.reserve(byteCount, owner: owner, within: chunkByteCount) {
             return (chunk.pack, PackAddress(pack: chunk.pack.number, chunk: chunk.number, offset: offset))
           }
-          // Full, or taken away by a collection that took this process for dead.
+          // The chunk is full, or a collection took it because it considered this process dead.
           _ = chunk.entry.seal(owner: owner)
         }
         chunks[index] = nil
@@ -157,12 +141,11 @@ extension PackFiles {
     return PackRoom(pack: pack, address: address, byteCount: byteCount, chunkClass: chunkClass)
   }
 
-  /// A free chunk, which has its blocks.
   private func takeChunk(for chunkClass: ChunkClass, owner: UInt64, sequence: UInt64) throws -> FilledChunk? {
     for number in 0..<PackLayout.packCount {
       guard let pack = try usable(number) ?? made(number) else { continue }
       guard let pack = pack.pack else { continue }
-      // They need no room of the volume.
+      // Chunks with blocks are used first, because they require no space of the volume.
       while let chunk = pack.firstFreeChunk(hasBlocks: true) {
         guard pack.entry(ofChunk: chunk).take(for: chunkClass, owner: owner, sequence: sequence) else { continue }
         return FilledChunk(pack: pack, number: chunk, owner: owner)
@@ -182,7 +165,6 @@ extension PackFiles {
     return nil
   }
 
-  /// An empty chunk that only collections use.
   struct Spare {
     let pack: PackFile
     let chunk: Int
@@ -190,9 +172,7 @@ extension PackFiles {
     fileprivate var entry: ChunkEntry { pack.entry(ofChunk: chunk) }
   }
 
-  /// Sets a free chunk aside, with its blocks, for the next collection.
-  ///
-  /// - Throws: where the volume has no room for it.
+  /// Reserves a free chunk with its blocks for the next collection, and throws if the volume has no space for one.
   func keepSpare() throws {
     let packs = try all()
     for hasBlocks in [true, false] {
@@ -218,9 +198,7 @@ extension PackFiles {
     return try usable(number)
   }
 
-  /// Gives nothing out any more from the chunk of a class.
-  ///
-  /// After a sync has failed, nothing that is written there is known to reach the medium.
+  /// Stops using the current chunk of a class, because after a failed sync later writes may not reach the medium.
   func seal(_ chunkClass: ChunkClass) {
     filled.withLock { chunks in
       guard let chunk = chunks[Int(chunkClass.rawValue)] else { return }
@@ -231,11 +209,11 @@ extension PackFiles {
 }
 
 extension ChunkClass {
-  /// The class of a record, so that those which expire at about the same time share a chunk.
+  /// Creates the class of a record, so that records which expire at about the same time share a chunk.
   ///
   /// - Parameters:
-  ///   - ttl: seconds; 0 for records that last as long as they are used.
-  ///   - isDurable: whether the record is locked, or must be on the medium.
+  ///   - ttl: The time to live in seconds, or 0 for records whose lifetime depends on their last use.
+  ///   - isDurable: A Boolean value that indicates whether the record is locked, or must be on the medium.
   init(ttl: UInt64, isDurable: Bool) {
     guard !isDurable else {
       self = .durable

@@ -1,13 +1,13 @@
 internal import BlobRecord
 internal import Posix
 
-/// Gives the packs a larger index while changes go on: Spec/Models.md, "Growth".
+/// Enlarges the index of the packs while changes continue: Spec/Models.md, "Growth".
 ///
-/// The caller has the byte for it, and holds no key. Loads do not wait, and a change waits as long as one record is copied.
+/// The caller has locked `packByte` and holds no key. Only changes wait, while one record is copied.
 struct PackGrowth {
   private var records: PackRecords
 
-  /// A growth that a finisher has given up is begun again so often. Each time, what was unfinished is finished.
+  /// The number of attempts, because finishing an interrupted change of a dead process aborts a growth.
   private static let mostTries = 4
 
   init(of records: PackRecords) { self.records = records }
@@ -15,9 +15,10 @@ struct PackGrowth {
   private var control: ControlFile { records.control }
   private var directory: PackDirectory { records.packs.files.directory }
 
-  /// - Returns: the new index, which is in force.
-  /// - Throws: `busy` where another process has a stripe for too long, or each try was given up.
-  /// - Complexity: all chunks in use are read, and each record's stripe is taken.
+  /// Returns the new index, which is in force.
+  ///
+  /// - Throws: `busy` if another process holds a stripe for too long, or if each attempt was aborted.
+  /// - Complexity: Reads all chunks in use, and takes the stripe of each record.
   mutating func run() throws -> PackIndex {
     var bucketCount = records.packs.index.grownBucketCount
     for _ in 0..<Self.mostTries {
@@ -41,29 +42,28 @@ struct PackGrowth {
   private func putInForce(_ growth: PackIndexGrowth) throws -> Bool {
     guard control.endGrowth(to: growth.new.number) else { return false }
     control.settleGrowth()
-    // Killed before, or after an error, the next one that makes an index gives it the name.
+    // If the process is killed or fails here, the next process that creates an index performs the rename.
     try PackIndexGrowth.takeName(in: directory)
     return true
   }
 
   private func giveUp() throws {
     control.settleGrowth()
-    // One that is in force stays until it gets its name.
+    // An index that is in force is kept until it has its name.
     if records.packs.isInForce { try PackIndexGrowth.giveUp(in: directory) }
   }
 
   private enum Filling {
     case whole
-    /// The new index has no room for one of the records.
     case isFull
-    /// A finisher has met it.
+    /// A change that was finished for a dead process aborted the growth.
     case isGivenUp
   }
 
   private mutating func fill(_ growth: PackIndexGrowth) throws -> Filling {
-    // Each stripe is taken once: a change that has not seen the growth has ended then.
+    // Takes each stripe once, so that all changes that started without knowledge of the growth have ended.
     try records.finishAllStripes()
-    // A record that moves meanwhile is led to by its change in both indexes, wherever the walk is.
+    // A record that moves during the walk is entered in both indexes by its change.
     let walk = try PackWalk(records)
     do {
       while let met = try walk.next() {
@@ -86,11 +86,9 @@ struct PackGrowth {
 }
 
 extension PackRecords {
-  /// Makes the index larger if that is due, and no other thread or process does so. No key may be held.
+  /// Enlarges the index if that is due, and returns whether a larger index is in force. No key may be held.
   ///
-  /// A failure is logged: records that the index has no room for become files.
-  ///
-  /// - Returns: whether a larger index is in force.
+  /// A failure is only logged, because records for which the index has no room become files.
   func growIfDue() -> Bool {
     guard packs.mayGrow else { return false }
     do {
@@ -103,16 +101,15 @@ extension PackRecords {
     }
   }
 
-  /// Unlinks a larger index whose process has died before it was in force.
+  /// Unlinks a larger index whose process died before it was in force.
   func giveUpDeadGrowth() throws {
     let directory = packs.files.directory
     _ = try core.packHolder.withoutOtherMakers(of: packs.files, control) {
-      // One that is in force has its right name by now.
+      // An index in force has been renamed by now.
       if packs.isInForce, try packs.index.isCurrent(in: directory) { try PackIndexGrowth.giveUp(in: directory) }
     }
   }
 
-  /// - Returns: whether a larger index is in force.
   private func grow() throws -> Bool {
     guard packs.isInForce else { return true }
     guard packs.index.isDueForGrowth else { return false }

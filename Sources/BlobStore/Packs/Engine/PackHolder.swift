@@ -4,7 +4,7 @@ internal import Logging
 internal import Posix
 internal import Synchronization
 
-/// Finds the packs of a directory, keeps them open, and makes them or their index where they are missing.
+/// Opens the packs of a directory, and creates missing packs or their index.
 final class PackHolder: Sendable {
   private let stripes: StripeLocks
   private let names: TemporaryNames
@@ -15,7 +15,8 @@ final class PackHolder: Sendable {
   private let chunkByteCount: Int
   private let isMapped: Bool
   private let opened = Lock<Packs?>(nil)
-  /// Whether a thread opens or makes an index. One does at a time: those of a process share the lock of the byte.
+  /// A Boolean value that indicates whether a thread opens or creates an index. The lock of `packByte` does not
+  /// exclude threads of one process from each other.
   private let isBusy = Atomic(false)
 
   init(_ stripes: StripeLocks, names: TemporaryNames, _ configuration: BlobStore.Configuration) {
@@ -29,16 +30,13 @@ final class PackHolder: Sendable {
     chunkByteCount = configuration.packChunkByteCount ?? PackLayout.chunkByteCount
   }
 
-  /// The packs of a directory, and the index in force.
+  /// Returns the packs of a directory with the index in force, or `nil` if the directory has no packs.
   ///
-  /// System calls: none, once they are open, or known to be missing. After a boot, the first process to ask makes the index
-  /// anew, and the others wait for it.
+  /// System calls: none once the packs are open or known to be missing. After a boot, the first process to ask
+  /// rebuilds the index, and the others wait for it.
   ///
-  /// - Parameters:
-  ///   - control: of the directory. Where its memory is not shared, there are no packs.
-  ///   - makesThem: whether missing ones are made.
-  /// - Returns: nil if the directory has none.
-  /// - Throws: `busy` where another process makes the index for `lockTimeout`; what keeps the index from being made.
+  /// - Parameter control: The control file of the directory. If its memory is not shared, packs are not used.
+  /// - Throws: `busy` if another process takes longer than `lockTimeout` to create the index; errors of the creation.
   func packs(of open: OpenRoot, _ control: ControlFile, makesThem: Bool) throws -> Packs? {
     switch known(of: control) {
     case .open(let packs): packs
@@ -48,15 +46,14 @@ final class PackHolder: Sendable {
     }
   }
 
-  /// What this process knows of the packs of a directory.
+  /// The state of the packs of a directory, as far as this process knows without system calls.
   enum Knowledge {
     case none
     case open(Packs)
-    /// It has to look.
+    /// The directory has to be read.
     case unknown
   }
 
-  /// - Complexity: no system call.
   func known(of control: ControlFile) -> Knowledge {
     guard control.isReadable else { return .none }
     let number = control.packIndexNumber
@@ -67,7 +64,7 @@ final class PackHolder: Sendable {
     return .open(packs)
   }
 
-  /// Asks the processor for the bucket of a name in the index that was in force at the last look.
+  /// Prefetches the bucket of a name in the last known index.
   func prefetch(_ digest: UInt64, _ control: ControlFile) {
     opened.withLock { packs in
       if let packs, packs.control === control { packs.index.prefetch(digest) }
@@ -92,12 +89,12 @@ final class PackHolder: Sendable {
       if let index = try indexInForce(files, control, boot) { return keep(Packs(index, files, control)) }
       guard try control.file.tryLock(ControlLayout.packByte) else { continue }
       defer { control.file.unlock(ControlLayout.packByte) }
-      // Another process may have made it meanwhile, or died before a larger one was in force.
+      // Another process may have created it in the meantime, or died before a larger one was in force.
       try settleGrowth(files, control)
       if let index = try indexInForce(files, control, boot) { return keep(Packs(index, files, control)) }
-      // What the control file says of files may be older than a power cut.
+      // The control file's statements about files may predate a power cut.
       if try files.directory.hasPacks { control.forgetStripesWithoutFiles() }
-      // No change of this boot is under way: all of them need an index.
+      // No change of the current boot is in progress, because each of them needs an index.
       if try mayBeAnotherBoot(files, control, boot) { control.forgetIntents() }
       let recovery = PackRecovery(
         files: files, control: control, boot: boot, names: names, leastEntryCount: leastEntryCount)
@@ -107,15 +104,14 @@ final class PackHolder: Sendable {
       .busy, "another process has been making the index of the packs for \(timeout)", path: open.directory.path)
   }
 
-  /// The packs, for a process that may not write to them.
-  ///
-  /// It makes no index. So after a boot it finds nothing until a process has looked that may write.
+  /// Returns the packs for a process that may not write to them. After a boot, it finds no packs until a process with
+  /// write access has created their index.
   @inline(never)
   private func findToRead(in open: OpenRoot, _ control: ControlFile) throws -> Packs? {
     guard let boot = SystemBoot.identifier,
       let directory = try PackDirectory.open(in: open, makesIt: false, for: .read), try directory.hasPacks
     else {
-      // Else each load would look.
+      // Remembered, so that not every load makes these system calls.
       control.hasNoPacks.store(true, ordering: .relaxed)
       return nil
     }
@@ -124,7 +120,7 @@ final class PackHolder: Sendable {
     repeat {
       number = control.packIndexNumber
       if let index = try indexInForce(files, control, boot) { return keep(Packs(index, files, control)) }
-      // A larger one may have come in force.
+      // A larger index may be in force by now.
     } while control.packIndexNumber != number
     logger.debug("no packs: a process that may write to them has to make their index")
     return nil
@@ -139,7 +135,7 @@ final class PackHolder: Sendable {
     return packs
   }
 
-  /// - Returns: nil if there are no packs, and none are made. The room for an index may be lacking then.
+  /// Returns the files of the packs, or `nil` if the directory has no packs and may not get any.
   private func files(in open: OpenRoot, _ control: ControlFile, makesThem: Bool) throws -> PackFiles? {
     if let packs = opened.withLock({ $0 }), packs.control === control,
       try packs.files.directory.isCurrent(in: open)
@@ -155,21 +151,21 @@ final class PackHolder: Sendable {
       return packFiles(in: directory)
     }
     guard makesThem, let directory = try PackDirectory.open(in: open, makesIt: true) else { return nil }
-    // Where earlier packs were removed, processes that share no memory may have stored files since.
+    // After earlier packs were removed, processes that share no memory may have stored files.
     control.forgetStripesWithoutFiles()
     try synchronizeName(of: directory, in: open)
     try noteThatNoFilesAreThere(in: open, control)
     return packFiles(in: directory)
   }
 
-  /// A record that is durable needs a directory that is: its name is on the medium before the first pack has its own.
+  /// Syncs the root before the first pack is created, because a durable record requires a durable directory.
   private func synchronizeName(of directory: PackDirectory, in open: OpenRoot) throws {
     if try !directory.hasPacks { try open.directory.synchronize() }
   }
 
-  /// Spares stores the look for a file of the same key, in a directory that had no records before its packs.
+  /// Marks all stripes as free of files in a directory without records, so that stores need not look for a file.
   private func noteThatNoFilesAreThere(in open: OpenRoot, _ control: ControlFile) throws {
-    // All stripes are held, so no file gets its name meanwhile. If one is not free, stores look.
+    // All stripes are held, so no file is published in the meantime. If a stripe is busy, stores continue to look.
     let layout = RecordLayout(naming: naming, arrangement: open.arrangement)
     _ = try stripes.whileNothingChanges(in: control) {
       var entries = try open.directory.entries()
@@ -182,17 +178,15 @@ final class PackHolder: Sendable {
     }
   }
 
-  /// Whether what is announced may be from before a boot.
-  ///
-  /// Where a power cut has taken the index along, only a process that lives can tell. Without one, no process that announced
-  /// something has had an answer, and the walk tells which records count.
+  /// Returns whether announced changes may be older than the last boot. If a power cut destroyed the index, only a
+  /// living process could know. Without another session, no process that announced a change has reported it as done,
+  /// so the walk decides which records are valid.
   private func mayBeAnotherBoot(_ files: PackFiles, _ control: ControlFile, _ boot: SIMD2<UInt64>) throws -> Bool {
     if case .index(let index) = try PackIndex.open(in: files.directory) { return index.boot != boot }
     return try !control.hasOtherSessions()
   }
 
-  /// - Returns: nil if the index that is in force is missing, damaged, of another boot, or not the one that the control file
-  ///   names.
+  /// Returns the index in force, or `nil` if it is missing, damaged, or of another boot.
   private func indexInForce(_ files: PackFiles, _ control: ControlFile, _ boot: SIMD2<UInt64>) throws -> PackIndex? {
     let number = control.packIndexNumber
     guard number != 0 else { return nil }
@@ -210,15 +204,15 @@ final class PackHolder: Sendable {
 // MARK: - Removal
 
 extension PackHolder {
-  /// Removes the packs of a directory and their index if no record is stored in them.
+  /// Removes the packs of a directory and their index if they contain no record.
   ///
-  /// No key is held meanwhile, so no change is under way. A process that has them open finds that its index is no longer in force,
-  /// and then that there are no packs. Before their names go, the marks of their dead records are on the medium: a power cut that
-  /// keeps a pack must not bring back what lies in it.
+  /// No key is held, so no change is in progress. A process that has the packs open notices that its index is no
+  /// longer in force, and then that no packs exist. The dead bits are synced before the names are unlinked, because a
+  /// power cut that preserves a pack must not restore its records.
   ///
   /// System calls: a sync of each pack, two calls to unlink each file, and a sync of the root.
   ///
-  /// - Returns: `false` if a record is left, a change is under way, or another process makes an index.
+  /// - Returns: `false` if a record exists, a change is in progress, or another process creates an index.
   func removeEmptyPacks(_ packs: Packs, of open: OpenRoot) throws -> Bool {
     let (files, control) = (packs.files, packs.control)
     guard packs.index.hasNoEntries else { return false }
@@ -227,7 +221,7 @@ extension PackHolder {
       try withoutOtherMakers(of: files, control) {
         try stripes.whileNothingChanges(in: control) {
           guard packs.isInForce, packs.index.hasNoEntries else { return false }
-          // From here on no process believes the index that it has open.
+          // From here on, every process considers its open index invalid.
           control.setPackIndexNumber(0)
           control.forgetIntents()
           opened.withLock { $0 = nil }
@@ -243,9 +237,7 @@ extension PackHolder {
 // MARK: - Growth
 
 extension PackHolder {
-  /// Runs a closure while no other thread and no other process makes an index. A growth that was cut off is ended before.
-  ///
-  /// - Returns: nil if one does.
+  /// Ends an interrupted growth and runs a closure, or returns `nil` if another thread or process creates an index.
   func withoutOtherMakers<Result>(
     of files: PackFiles, _ control: ControlFile, _ body: () throws -> Result
   ) throws -> Result? {
@@ -257,10 +249,9 @@ extension PackHolder {
     return try body()
   }
 
-  /// A larger index has come into force.
   func didGrow(_ packs: Packs) { _ = keep(packs) }
 
-  /// Ends a growth whose process has died, and gives the index in force its name. The caller has the byte.
+  /// Ends the growth of a process that died, and renames the index in force. The caller has locked `packByte`.
   private func settleGrowth(_ files: PackFiles, _ control: ControlFile) throws {
     control.settleGrowth()
     guard case .index(let next) = try PackIndex.open(PackIndex.nextName, in: files.directory),

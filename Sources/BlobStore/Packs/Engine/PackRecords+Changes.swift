@@ -3,44 +3,40 @@ internal import Logging
 internal import Posix
 internal import Synchronization
 
-// Stores of packed records, and what all changes are made of. Each is made under the key's hold, by the steps of Spec/Packs.md.
+// Stores of packed records, and the steps of all changes. Each change holds its key: Spec/Packs.md, "A change".
 
-/// What a record consists of behind its header, lent for as long as it is stored.
+/// The payload and the extension of a record, borrowed while the record is stored.
 @safe struct PackedBody {
   let payload: UnsafeRawBufferPointer
-  /// The extension; empty for none.
   let tail: UnsafeRawBufferPointer
 
   init(payload: UnsafeRawBufferPointer, tail: UnsafeRawBufferPointer) {
     unsafe (self.payload, self.tail) = (payload, tail)
   }
 
-  /// - Parameter bytes: the payload, then the extension.
   init(_ bytes: UnsafeRawBufferPointer, payload count: Int) {
     unsafe payload = UnsafeRawBufferPointer(rebasing: bytes[..<count])
     unsafe tail = UnsafeRawBufferPointer(rebasing: bytes[count...])
   }
 }
 
-/// What a change of a packed record means for its readers.
+/// The effect of a change of a packed record on its readers.
 struct PackedChange {
-  /// False if a load finds the same payload and extension as before.
+  /// `false` if loads continue to find the same payload and extension.
   let changesPayload: Bool
-  /// Whether the time of use stays, also one that a load notes meanwhile.
+  /// A Boolean value that indicates whether the time of use is preserved, including a concurrent one.
   let keepsUse: Bool
 
   static let store = PackedChange(changesPayload: true, keepsUse: false)
-  /// The record lies elsewhere, and is the same.
+  /// The same record at another address.
   static let move = PackedChange(changesPayload: false, keepsUse: true)
 }
 
 extension PackRecords {
-  /// Sets room aside for a record whose key is held.
-  ///
-  /// - Returns: nil if it cannot be packed, all packs are full, or no sequence is left.
+  /// Reserves space for a record, or returns `nil` if it cannot be packed or no space or sequence is left.
   mutating func room(for header: RecordHeader, _ name: RecordPath, isDurable: Bool) throws -> PackRoom? {
     let (payload, tail) = (Int(clamping: header.payloadSize), Int(header.extensionEnd ?? 0))
-    // Packs are removed only while no key is held. Those of an index that is in force now stay until this change has ended.
+    // Packs are removed only while no key is held, so the packs of the index in force exist during this change.
     if !packs.isInForce { try follow() }
     guard hasSequences,
       let byteCount = PackLayout.recordByteCount(name: name.fileName.utf8.count, payload: payload, tail: tail),
@@ -51,10 +47,7 @@ extension PackRecords {
       owner: try control.session.token(in: control), sequence: control.packSequence)
   }
 
-  /// Puts a record into its room and publishes it.
-  ///
-  /// - Parameter predecessor: what it takes the place of.
-  /// - Throws: `IndexIsFull`; `FileError`. Nothing is changed then.
+  /// Writes a record into its reserved space and publishes it. Errors such as `IndexIsFull` leave nothing changed.
   mutating func commit(
     _ header: RecordHeader, _ body: PackedBody, as name: RecordPath, in room: borrowing PackRoom,
     replacing predecessor: PackedPredecessor, _ level: BlobStore.Durability.Level, _ effect: PackedChange,
@@ -71,15 +64,12 @@ extension PackRecords {
     try publishWritten(header, as: name, in: room, replacing: predecessor, level, effect, &hold)
   }
 
-  /// Says in the stripe that a record is about to be written. The process that takes the stripe from a
-  /// dead one marks the record as dead.
+  /// Announces a record before it is written, so that the next holder of the stripe can finish the change.
   func announce(_ room: borrowing PackRoom, _ predecessor: PackedPredecessor, _ hold: borrowing KeyHold) {
     hold.announce(.new, StripeIntent(predecessor.isFile ? .fromFile : .record, at: room.address.rawValue))
   }
 
-  /// Publishes a record that was announced and written.
-  ///
-  /// - Throws: as `commit`.
+  /// Publishes a record that was announced and written. Throws the same errors as `commit`.
   mutating func publishWritten(
     _ header: RecordHeader, as name: RecordPath, in room: borrowing PackRoom, replacing predecessor: PackedPredecessor,
     _ level: BlobStore.Durability.Level, _ effect: PackedChange, _ hold: inout KeyHold
@@ -91,7 +81,7 @@ extension PackRecords {
       try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate, keepsUse: effect.keepsUse)
       if predecessor.isFile { removeFile(name) }
     } catch let error as IndexIsFull {
-      // No index leads to it: there is nothing to settle, and a growth goes on.
+      // The index has no entry for the record, so there is nothing to finish, and a growth can continue.
       try markDead(room.address)
       hold.announce(.old, nil)
       hold.announce(.new, nil)
@@ -110,11 +100,10 @@ extension PackRecords {
     hold.announce(.new, nil)
   }
 
-  /// Ends a change that has to last: a file that it, or an earlier one, has unlinked stays gone.
+  /// Syncs the directory of files that a durable change, or an earlier one, has unlinked. A power cut could otherwise
+  /// undo a later change, preserve its dead bit, and make such a file current.
   ///
-  /// A later change may be lost by a power cut that keeps its mark on this record. Such a file would count then.
-  ///
-  /// System calls: none where the stripe has no files, or no such directory is there; else those of a sync.
+  /// System calls: a sync of the directory, or none if the stripe has no files or the directory does not exist.
   func synchronizeUnlinks(
     of name: RecordPath, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
   ) throws {
@@ -122,7 +111,7 @@ extension PackRecords {
     try core.recordSubdirectory(of: name, open)?.directory.synchronize()
   }
 
-  /// After a failure, nothing more is written where it cannot be known to reach the medium.
+  /// Syncs a pack. After a failure, its chunk is sealed, because later writes might not reach the medium either.
   func synchronize(_ room: borrowing PackRoom) throws(FileError) {
     do {
       try room.pack.synchronize()
@@ -141,14 +130,12 @@ extension PackRecords {
     }
   }
 
-  /// Makes a record's bytes, and gives it its sequence.
-  ///
-  /// - Parameter buffer: as long as the room.
+  /// Encodes a record into a buffer that is as long as the reserved space, and issues its sequence.
   func encode(
     _ header: RecordHeader, _ body: PackedBody, as name: RecordPath, in room: borrowing PackRoom,
     into buffer: UnsafeMutableRawBufferPointer
   ) throws {
-    // Under the key's hold: of two records of a key, the younger one has the higher sequence.
+    // Issued under the key's hold, so the newer of two records of a key has the higher sequence.
     let sequence = control.nextPackSequence()
     let address = room.address
     guard
@@ -170,19 +157,17 @@ extension PackRecords {
     unsafe padding.initializeMemory(as: UInt8.self, repeating: 0)
   }
 
-  /// The indexes in which a change is made, one after the other.
-  ///
-  /// - Returns: the one that is being filled, if one is, and the one in force.
+  /// Returns the index that is being filled, if any, and the index in force, in the order in which to change them.
   mutating func indexes() throws -> (growing: PackIndex?, inForce: PackIndex) {
     while true {
-      // Before the index in force: the other way round, this one could come in force in between, and be missed.
+      // Read first, because this index could otherwise come into force in between and be missed.
       let growing = try packs.growingIndex()
       if packs.isInForce { return (growing, packs.index) }
       try follow()
     }
   }
 
-  /// Exchanges the entry, in the index that is in force.
+  /// Exchanges the entry in all indexes, until the index is in force after the exchange.
   mutating func publish(
     _ byteCount: Int, at address: PackAddress, _ name: RecordPath, over old: PackAddress?, _ update: UnixTime,
     keepsUse: Bool = false
@@ -195,12 +180,12 @@ extension PackRecords {
     while true {
       let (growing, inForce) = try indexes()
       if let growing, case .isFull = publish(in: growing) {
-        // It is too small: its growth is begun again.
+        // The larger index is too small, so its growth is restarted.
         control.settleGrowth()
         continue
       }
       switch publish(in: inForce) {
-      // An index that was made anew meanwhile has found the record.
+      // An index that was rebuilt concurrently already contains the record.
       case .isThere, .published(over: nil): break
       case .published(let replaced?): try countDead(replaced)
       case .isFull:
@@ -212,12 +197,11 @@ extension PackRecords {
     }
   }
 
-  /// The record's file has lost to its record in a pack.
   func removeFile(_ name: RecordPath) {
     do {
       _ = try core.lookInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
     } catch {
-      // The pack's record counts all the same.
+      // The packed record is current even if the file cannot be removed.
       core.configuration.logger.warning("\(BlobStoreError(error, operation: "remove", key: nil))")
     }
   }

@@ -3,11 +3,9 @@ internal import Posix
 internal import Synchronization
 
 extension PackRecords {
-  /// Takes each stripe once, and finishes what is unfinished there: all changes that had begun before have ended then.
+  /// Takes each stripe once and finishes interrupted changes, so that all earlier changes end. No key may be held.
   ///
-  /// No key may be held.
-  ///
-  /// - Throws: `busy` where another process has a stripe for too long.
+  /// - Throws: `busy` if another process holds a stripe for too long.
   mutating func finishAllStripes() throws {
     for stripe in 0..<ControlLayout.stripeCount {
       var hold = try core.stripes.hold(UInt64(stripe))
@@ -15,9 +13,7 @@ extension PackRecords {
     }
   }
 
-  /// As `finishAllStripes`, but waits a tenth of a second at the most.
-  ///
-  /// - Returns: false where a change goes on for longer.
+  /// Does the same as `finishAllStripes` within a tenth of a second, or returns `false` if a change takes longer.
   mutating func finishAvailableStripes() throws -> Bool {
     var left = Array(0..<ControlLayout.stripeCount)
     var backoff = Backoff(timeout: .milliseconds(100))
@@ -35,7 +31,7 @@ extension PackRecords {
     return left.isEmpty
   }
 
-  /// Finishes what a dead holder of the stripe, or a failed change, has announced and not ended.
+  /// Finishes a change that a dead holder of the stripe, or a failed change, has announced.
   mutating func finish(_ hold: inout KeyHold) throws {
     for word in [ControlLayout.IntentWord.new, .old] {
       guard let intent = hold.intent(word) else { continue }
@@ -49,11 +45,11 @@ extension PackRecords {
   private mutating func finish(_ intent: StripeIntent, _ hold: inout KeyHold) throws {
     let address = PackAddress(rawValue: intent.address)
     guard let kind = intent.kind, address.canHoldRecord, let pack = try packs.files.pack(address.pack) else { return }
-    // Before the header: a collector passes over a dead record without its stripe, and its chunk may be used anew since.
+    // Before the header: a collector passes over a dead record without its stripe, and may have reused its chunk.
     guard !pack.deadBits(ofChunk: address.chunk).isDead(address), let fileName = try fileName(of: pack, address, hold),
       let path = core.layout(of: open).path(ofFileName: fileName)
     else { return }
-    // Whether or not the record counts in the end, loads may have found the other one since the change was cut off.
+    // Whichever record is current in the end, loads may have found the other one after the interruption.
     let change = hold.beginChange(ofOther: path.digest)
     defer { hold.endChange(ofOther: change) }
     while true {
@@ -61,7 +57,7 @@ extension PackRecords {
       let isCurrent = packs.index.find(path.digest, at: address) != nil
       let isReplaced = try kind == .toFile && isCurrent && hasFile(path)
       if !isCurrent || isReplaced {
-        // Also out of an index that was made anew since the look: no entry leads to a dead record.
+        // The index may have been rebuilt since the lookup, and no entry may lead to a dead record.
         _ = try takeAway(path, address)
       } else if kind == .fromFile {
         removeFile(path)
@@ -71,7 +67,7 @@ extension PackRecords {
     }
   }
 
-  /// The name of a record at an address, if it is one of the stripe.
+  /// Returns the name of the record at an address if the name belongs to the stripe.
   private func fileName(of pack: PackFile, _ address: PackAddress, _ hold: borrowing KeyHold) throws -> String? {
     guard let name = try pack.head(of: address)?.name, hold.covers(NameDigest.digest(ofFileName: name.span)) else {
       return nil

@@ -1,17 +1,16 @@
 internal import BlobRecord
 internal import Posix
 
-// Changes of a packed record's header or extension. Its payload stays.
+// Changes of a packed record's header or extension, which preserve its payload.
 
 extension PackRecords {
-  /// Reads the header of a live record, lets a closure change it, and keeps the result.
+  /// Changes the header of a live record with a closure.
   ///
-  /// A later time of use is noted in the index. The count of locks is written in place where a chunk is for durable records.
-  /// Else the record is stored anew.
+  /// A later time of use is stored in the index, and the lock count is written in place in a chunk for durable
+  /// records. For any other change, the record is stored again.
   ///
-  /// - Returns: nil, with nothing changed, if no entry leads to a record of the name, or there is no room in a pack for it as
-  ///   it would be.
-  /// - Throws: `DamagedRecord`; what the closure throws.
+  /// - Returns: `nil`, with nothing changed, if no entry leads to a record of the name or no pack has space.
+  /// - Throws: `DamagedRecord`; errors of the closure.
   mutating func changeHeader(
     of name: RecordPath, _ now: UnixTime, _ level: BlobStore.Durability.Level, _ hold: inout KeyHold,
     _ change: (inout RecordHeader) throws -> HeaderChange
@@ -25,7 +24,7 @@ extension PackRecords {
     return try rewrite(found, name, from: content, to: changed, level, &hold) ? .done : nil
   }
 
-  /// - Returns: whether the index alone can say what has changed.
+  /// Stores the time of use in the index. Returns `false` if the index cannot express the change.
   private mutating func noteUse(
     _ found: PackedFinding, _ name: RecordPath, from before: RecordHeader, to header: RecordHeader
   ) throws -> Bool {
@@ -33,7 +32,7 @@ extension PackRecords {
     used.updateTime = header.updateTime
     guard header == used, header.ttl == 0, header.updateTime >= found.header.updateTime else { return false }
     let time = IndexLayout.time(of: header.lastUpdate)
-    // A time that the index cannot say is written.
+    // A time outside the range of the index requires a new header.
     guard UInt64(clamping: IndexLayout.use(at: time).seconds) == header.updateTime else { return false }
     let (growing, inForce) = try indexes()
     growing?.setTime(time, of: name.digest, at: found.entry.address)
@@ -41,7 +40,7 @@ extension PackRecords {
     return true
   }
 
-  /// - Returns: false, with nothing changed, if it finds no room in a pack.
+  /// Returns `false`, with nothing changed, if no pack has space.
   private mutating func rewrite(
     _ found: PackedFinding, _ name: RecordPath, from before: PackedContent, to content: PackedContent,
     _ level: BlobStore.Durability.Level, _ hold: inout KeyHold
@@ -61,7 +60,7 @@ extension PackRecords {
     let isDurable = level > .none || content.header.isLocked
     guard let room = try roomIfAny(for: content.header, name, isDurable: isDurable) else { return false }
     let predecessor = PackedPredecessor(Predecessor(try find(name, by: RecordJudge())))
-    // A header never makes the directory exceed its limit.
+    // A header change is never refused because of the size limit.
     _ = hold.countAhead(from: old, to: new, within: nil)
     var isInPlace = false
     defer { hold.endCount(from: old, to: new, isInPlace: isInPlace) }
@@ -76,7 +75,7 @@ extension PackRecords {
     return true
   }
 
-  /// - Returns: nil also where the volume has no room for a chunk: a file takes less.
+  /// Returns `nil` also if the volume has no space for a chunk, because a file requires less.
   private mutating func roomIfAny(for header: RecordHeader, _ name: RecordPath, isDurable: Bool) throws -> PackRoom? {
     do {
       return try room(for: header, name, isDurable: isDurable)
@@ -85,10 +84,8 @@ extension PackRecords {
     }
   }
 
-  /// Writes another count of locks over the old one: a sector is written as a whole.
-  ///
-  /// - Returns: the pack, which the caller syncs. nil for a record in a chunk of another class: the medium may have an older
-  ///   copy of it.
+  /// Overwrites the lock count, as a header does not cross a sector, and returns the pack for the caller to sync.
+  /// Returns `nil` for a chunk of another class, because the medium may have an older version of the record.
   private mutating func writeInPlace(
     _ found: PackedFinding, _ name: RecordPath, refCount: UInt32, _ level: BlobStore.Durability.Level,
     _ hold: inout KeyHold
@@ -108,21 +105,19 @@ extension PackRecords {
       let head = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<PackLayout.recordHeaderByteCount])
       try pack.write(unsafe RawSpan(_unsafeBytes: head), at: address)
     }
-    // An index that was made anew meanwhile may lack a record whose header it has read half written.
+    // An index that was rebuilt concurrently may lack the record, because its header was only partly written.
     try publish(header.byteCount, at: address, name, over: nil, found.lastUse)
     return pack
   }
 
-  /// Gives a record another extension. Its payload stays.
-  ///
-  /// - Returns: nil if no entry leads to a record of the name, or it does not fit into a pack with it.
+  /// Replaces the extension of a record. Returns `nil` if no record has the name or the new one is too large.
   mutating func changeExtension(
     of name: RecordPath, _ now: UnixTime, _ hold: inout KeyHold, _ change: (inout RecordExtension) -> Void
   ) throws -> BlobStore.Outcome? {
     guard let (found, content) = try content(of: name) else { return nil }
     guard content.header.isLive(at: now, defaultExpiration: core.defaultExpiration) else { return .notFound }
     let payload = Int(content.header.payloadSize)
-    // One that is damaged gives way to the new one.
+    // A damaged extension is replaced by the new one.
     let kept = try? RecordExtension(decoding: unsafe content.body.span.bytes.extracting(droppingFirst: payload))
     var new = kept ?? RecordExtension()
     change(&new)

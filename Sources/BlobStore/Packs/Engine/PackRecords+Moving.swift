@@ -1,16 +1,11 @@
 internal import BlobRecord
 internal import Posix
 
-// What a collection does with records of chunks that it empties.
 extension PackRecords {
-  /// Moves a record to another chunk, as it is.
+  /// Moves a record to another chunk with its generation. If the ttl is 0, its time of use becomes its update time.
   ///
-  /// Payload and generation stay. Its time of use becomes its update time where it has no time to live. It stays where it is
-  /// if it is damaged, or the packs have no room.
-  ///
-  /// - Parameters:
-  ///   - address: where it lies. A record that lies elsewhere by now is left alone.
-  ///   - spare: a chunk to use where the volume is full.
+  /// The record is not moved if it is damaged, is no longer stored at `address`, or if the packs have no space. If
+  /// the volume is full, `spare` is used.
   mutating func move(
     _ name: RecordPath, from address: PackAddress, spare: PackFiles.Spare?, _ hold: inout KeyHold
   ) throws {
@@ -33,7 +28,7 @@ extension PackRecords {
     }
   }
 
-  /// - Returns: nil also for a damaged record.
+  /// Returns `nil` also for a damaged record.
   private func soundContent(of name: RecordPath) throws -> (PackedFinding, PackedContent)? {
     do {
       return try content(of: name)

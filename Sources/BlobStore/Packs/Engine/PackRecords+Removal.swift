@@ -2,17 +2,14 @@ internal import BlobRecord
 internal import Posix
 internal import Synchronization
 
-// Removals of packed records, and of their bytes.
-
 extension PackRecords {
-  /// Removes a record.
+  /// Removes a record, and returns `false` if it no longer exists.
   ///
   /// - Parameters:
-  ///   - kind: what the stripe announces meanwhile.
-  ///   - size: by which the counters fall; nil if they have been changed before.
-  ///   - isErased: whether its bytes become zeros.
-  /// - Returns: false if it is not there any more.
-  /// - Throws: where it cannot be said to be on the medium, it is removed all the same.
+  ///   - kind: The change that the stripe announces.
+  ///   - size: The size to subtract from the counters, or `nil` if they have been changed before.
+  ///   - isErased: A Boolean value that indicates whether the record's bytes are overwritten with zeros.
+  /// - Throws: The error of a sync, although the record is removed.
   mutating func remove(
     _ name: RecordPath, at address: UInt64, _ level: BlobStore.Durability.Level, as kind: StripeIntent.Kind = .record,
     counting size: RecordSize? = nil, erasing isErased: Bool = false, _ hold: inout KeyHold
@@ -22,13 +19,13 @@ extension PackRecords {
     hold.beginPayloadChange(level)
     let isRemoved = try takeAway(name, address, erasing: isErased)
     if isRemoved, let size { hold.count(from: size, to: nil) }
-    // In all packs, because an older record of the key may lie in another one, whose bit is not on the medium yet.
+    // All packs are synced, because the dead bit of an older record in another pack may not be on the medium.
     hold.announce(.old, nil)
     if level == .full { try packs.files.synchronize() }
     return isRemoved
   }
 
-  /// - Throws: where its bytes cannot be overwritten, the record is removed all the same.
+  /// Removes the entry and marks the record as dead. If its bytes cannot be overwritten, throws after the removal.
   mutating func takeAway(
     _ name: RecordPath, _ address: PackAddress, erasing isErased: Bool = false
   ) throws -> Bool {
@@ -44,10 +41,11 @@ extension PackRecords {
       if let entry = inForce.remove(name.digest, at: address) {
         isRemoved = true
         try countDead(entry)
-        // Behind the entry, so that no load takes zeros for damage. Before the mark: its chunk is not used anew until then.
+        // After the entry, so that no load takes the zeros for damage.
+        // Before the mark: its chunk is not used anew until then.
         if isErased { failure = erase(at: address) }
       }
-      // After the entry: no bit lies on a record that the index points at. Once: its chunk may be used anew from then on.
+      // After the entry, because no record with an entry may be dead. Once, because the chunk may then be reused.
       if !isMarked { try markDead(address) }
       isMarked = true
       atomicMemoryFence(ordering: .sequentiallyConsistent)
@@ -57,11 +55,11 @@ extension PackRecords {
     return isRemoved
   }
 
-  /// - Returns: why the bytes of a record may not have become zeros.
+  /// Overwrites the bytes of a record, and returns the error if that fails.
   private func erase(at address: PackAddress) -> (any Error)? {
     do {
       guard let pack = try packs.files.pack(address.pack) else { return nil }
-      // The entry knows the size in steps alone, and the next record begins behind this one. A damaged header is all that goes.
+      // The entry's size is rounded, and another record follows. Of a damaged record, only the header is erased.
       let byteCount = try pack.head(of: address)?.header.byteCount ?? PackLayout.recordHeaderByteCount
       let zeros = [UInt8](repeating: 0, count: byteCount)
       try pack.write(unsafe zeros.span.bytes, at: address)

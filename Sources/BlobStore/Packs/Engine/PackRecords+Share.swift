@@ -1,18 +1,16 @@
 extension PackRecords {
-  /// How many records are packed, about.
+  /// Returns the approximate number of packed records.
   func recordCount() throws -> Int64 {
     try chunks().reduce(0) { $0.saturatingAdding(Int64(max(0, $1.entry.liveRecordCount))) }
   }
 
-  /// The address before which about this share of all records lies, from 0 up to 1.
-  ///
-  /// - Complexity: a cache line for each chunk.
+  /// Returns the address before which a share (0 up to 1) of all records is stored. Reads one cache line per chunk.
   func address(atShare share: Double) throws -> PackAddress {
     var left = share * Double(try recordCount())
     for (start, entry) in try chunks() {
       let count = Double(max(0, entry.liveRecordCount))
       guard left >= count else {
-        // Records of a chunk are of one size, about.
+        // The records of a chunk have about the same size.
         let offset = Int(left / count * Double(entry.end)) / PackLayout.recordAlignment
         return PackAddress(rawValue: start.rawValue + UInt64(offset))
       }

@@ -2,15 +2,15 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// Records that lie many to a file: the second engine behind `Records`.
+/// The packed records of a directory: the second engine behind `Records`.
 ///
-/// Who reads holds nothing, and reads the entry of the index again afterwards. Who changes a record holds its key, and
-/// announces each step in the stripe (Spec/Packs.md).
+/// A read holds no lock, and reads the entry of the index again afterwards. A change holds its key, and announces
+/// each step in the stripe (Spec/Packs.md).
 struct PackRecords {
   let core: StoreCore
   let open: OpenRoot
   let control: ControlFile
-  /// The packs, with the index that was in force at the last look.
+  /// The packs, with the last known index in force.
   private(set) var packs: Packs
 
   init(_ packs: Packs, of core: StoreCore, in open: OpenRoot) {
@@ -20,19 +20,15 @@ struct PackRecords {
     self.packs = packs
   }
 
-  /// Whether records can be given sequences, those included that are being stored by others now.
-  ///
-  /// No cache lives to the end of 55 bits. A forged record, or a damaged word, leads there.
+  /// A Boolean value that indicates whether sequences are left, also for concurrent stores. Only a forged record or a
+  /// damaged word can use up 55 bits.
   var hasSequences: Bool { control.packSequence >> (PackedHeader.sequenceBitCount - 1) == 0 }
 
-  /// The inode number of the directory of packs.
   var directoryNumber: UInt64 {
     get throws(FileError) { try packs.files.directory.subdirectory.directory.status().inodeNumber }
   }
 
-  /// Goes over to the index that is in force by now.
-  ///
-  /// - Throws: `busy` where it is made anew for too long; as `PackHolder.packs`.
+  /// Switches to the index that is in force now. Throws `busy` if it takes too long to rebuild.
   mutating func follow() throws {
     guard let packs = try core.packHolder.packs(of: open, control, makesThem: true) else {
       guard control.isMapped else {
@@ -47,19 +43,16 @@ struct PackRecords {
 extension Packs {
   var path: FilePath { files.directory.path }
 
-  /// The pack that an entry leads to, for messages.
   func path(of address: PackAddress) -> FilePath { path.appending(PackFile.name(address.pack)) }
 }
 
-/// A packed record that was read, and the entry that led to it.
 struct PackedFinding {
   let slot: IndexSlot
   let entry: IndexEntry
   let header: PackedHeader
-  /// When it was used last, as the index says.
   let lastUse: UnixTime
 
-  /// The header of the record as a file. Without a time to live of its own, the later of update and use counts.
+  /// Returns the header of the record as a file. If the ttl is 0, its update time is the later of update and use.
   func recordHeader(_ name: RecordPath) -> RecordHeader { recordHeader(nameDigest: name.digest) }
 
   func recordHeader(nameDigest: UInt64) -> RecordHeader {
@@ -84,42 +77,35 @@ extension PackedPlace {
   }
 }
 
-/// What a packed record consists of, apart from its name.
 struct PackedContent {
   var header: RecordHeader
-  /// Payload and extension.
   var body: [UInt8]
 
   func withBody<Result>(_ body: (PackedBody) throws -> Result) rethrows -> Result {
     try unsafe self.body.withUnsafeBytes { try unsafe body(PackedBody($0, payload: Int(header.payloadSize))) }
   }
 
-  /// The record as its file would be.
   var fileBytes: [UInt8] {
     header.withEncodedBytes { head in unsafe head.withUnsafeBytes { unsafe Array($0) } + body }
   }
 }
 
-/// What a lookup of a name in the packs comes to.
 enum PackLookupResult<Result> {
-  /// No entry leads to a record of the name.
   case absent
   case found(Result)
-  /// An entry leads to bytes that are no record, and may be the name's.
+  /// An entry leads to damaged bytes, which may be a record of the name.
   case broken(RecordError, PackAddress)
 }
 
 // MARK: - Looking up
 
 extension PackRecords {
-  /// Finds the record of a name, and looks at its bytes.
+  /// Looks up the record of a name and passes its bytes to `lookup`.
   ///
-  /// The lookup may see a record that is being replaced. Its result counts only if the entry is unchanged afterwards.
+  /// The result is valid only if the entry is unchanged afterwards, as a record may be replaced concurrently.
+  /// System call: `pread(2)`. A missing name needs none, except for about one name in 65,536.
   ///
-  /// System call: `pread(2)`; none for a name that is not there, but for one in 65,536 or so.
-  ///
-  /// - Parameter mayBlock: whether the lookup may wait for the disk; else it is given up where anything has changed meanwhile.
-  /// - Throws: `CachedLookFailure` where it would wait.
+  /// - Parameter mayBlock: `false` to throw `CachedLookFailure` instead of waiting for the disk or retrying.
   func lookUp<Lookup: PackedLookup>(
     _ name: RecordPath, mayBlock: Bool = true, _ lookup: Lookup
   ) throws -> PackLookupResult<Lookup.Result> {
@@ -128,12 +114,10 @@ extension PackRecords {
     return try lookUpAgain(name, lookup)
   }
 
-  /// How often a lookup is made again without the key's stripe, because an entry has changed meanwhile.
+  /// The number of retries after a concurrent change of the entry, before the lookup takes the key's stripe.
   private static let lookupsBesideChanges = 64
 
-  /// The lookup again, in the index that is in force by now. In the end it is made under the key's stripe, where no entry changes.
-  ///
-  /// - Throws: `busy` where another process has the stripe for too long.
+  /// Repeats the lookup in the index in force, and finally under the key's stripe, where no entry changes.
   @inline(never)
   private func lookUpAgain<Lookup: PackedLookup>(
     _ name: RecordPath, _ lookup: Lookup
@@ -151,9 +135,7 @@ extension PackRecords {
     }
   }
 
-  /// - Parameter mayBlock: whether the lookup may wait for the disk.
-  /// - Returns: nil if an entry has changed meanwhile, or the index is no longer in force.
-  /// - Throws: `CachedLookFailure` where it would wait.
+  /// Returns `nil` if an entry has changed concurrently, or the index is no longer in force.
   private func lookUpOnce<Lookup: PackedLookup>(
     _ name: RecordPath, mayBlock: Bool, _ lookup: Lookup
   ) throws -> PackLookupResult<Lookup.Result>? {
@@ -203,7 +185,7 @@ extension PackRecords {
       let found = PackedFinding(
         slot: slot, entry: entry, header: header, lastUse: IndexLayout.use(at: time))
       let result = try unsafe lookup.result(of: found, name, bytes, in: self)
-      // A header that is written in place leaves the entry as it was. It would be told with a later time of use.
+      // A header that is written in place leaves the entry unchanged, and would be reported with a later time of use.
       return packs.index.isUnchanged(entry, at: slot) && packs.index.time(at: slot) == time ? .found(result) : .changed
     }
   }
@@ -214,9 +196,7 @@ extension PackRecords {
     return pack
   }
 
-  /// Whether the index has an entry that may be the name's. Without one there is no record.
-  ///
-  /// - Complexity: no system call.
+  /// Returns whether the index has an entry that may belong to a name, without a system call.
   func mayHold(_ name: RecordPath) -> Bool { mayHold(nameDigest: name.digest) }
 
   func mayHold(nameDigest: UInt64) -> Bool {
@@ -228,18 +208,11 @@ extension PackRecords {
 // MARK: - Reading
 
 extension PackRecords {
-  /// The record as its file would be: 64 bytes of header, then payload and extension.
-  ///
-  /// - Returns: nil if no entry leads to a record of the name.
-  /// - Throws: `DamagedRecord`.
+  /// Returns the record as a file: 64 bytes of header, payload and extension. Throws `DamagedRecord`.
   func asFile(_ name: RecordPath) throws -> [UInt8]? {
     try content(of: name)?.1.fileBytes
   }
 
-  /// What a record consists of, copied.
-  ///
-  /// - Returns: nil if no entry leads to a record of the name.
-  /// - Throws: `DamagedRecord`.
   func content(of name: RecordPath) throws -> (PackedFinding, PackedContent)? {
     switch try lookUp(name, PackedCopyLookup()) {
     case .absent: return nil
@@ -252,10 +225,7 @@ extension PackRecords {
 // MARK: - Finding
 
 extension PackRecords {
-  /// One look at a record, with the facts that a change needs.
-  ///
-  /// - Parameter comparesPayload: whether the payload is compared with its checksum, too.
-  /// - Returns: nil if no entry leads to a record of the name.
+  /// Returns the record of a name with the facts that a change needs, and optionally checks the payload.
   func find(_ name: RecordPath, by judge: RecordJudge, comparesPayload: Bool = false) throws -> FoundRecord? {
     switch try lookUp(name, PackedPartsLookup(comparesPayload: comparesPayload)) {
     case .absent: return nil
@@ -269,7 +239,6 @@ extension PackRecords {
     }
   }
 
-  /// A record whose bytes a walk has at hand.
   func record(_ name: RecordPath, _ found: PackedFinding, _ bytes: RawSpan, by judge: RecordJudge) -> FoundRecord {
     record(name, PackedParts(of: found, bytes, comparesPayload: false), by: judge)
   }
@@ -284,7 +253,7 @@ extension PackRecords {
       parts.kept, payloadBreach: parts.payloadBreach)
   }
 
-  /// Whether the packs have the record of a name, sound or not. Then a file of the name does not count.
+  /// Returns whether the packs have a record of a name, even a damaged one. A file of the name is not current then.
   func holds(_ name: RecordPath) throws -> Bool {
     guard mayHold(name) else { return false }
     return switch try lookUp(name, PackedPresenceLookup()) {
@@ -297,10 +266,7 @@ extension PackRecords {
 // MARK: - Export
 
 extension PackRecords {
-  /// A record as a file, or if its header is damaged, the bytes that lie there.
-  ///
-  /// - Parameter address: of the record.
-  /// - Returns: nil if no entry leads the name to an address.
+  /// Returns a record as a file, or the bytes at its address if its header is damaged.
   func copy(of name: RecordPath, at address: PackAddress) throws -> [UInt8]? {
     do {
       return try asFile(name)

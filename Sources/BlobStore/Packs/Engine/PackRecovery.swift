@@ -1,23 +1,23 @@
 internal import BlobRecord
 internal import Posix
 
-/// Makes the index of the packs anew from what lies in them: after a boot, and where it is missing or damaged.
+/// Rebuilds the index of the packs from their records after a boot, or if the index is missing or damaged.
 ///
-/// The caller has the byte for it. Changes may go on beside it: each is made again once the new index is in force.
+/// The caller has locked `packByte`. Concurrent changes are repeated once the new index is in force.
 struct PackRecovery {
   let files: PackFiles
   let control: ControlFile
   let boot: SIMD2<UInt64>
   let names: TemporaryNames
 
-  /// Room for so many records at least, so that a new index does not grow at once.
+  /// The minimum capacity, so that a new index does not grow immediately.
   let leastEntryCount: Int
 
-  /// - Returns: the new index, which is in force.
-  /// - Complexity: what the checkpoint does not cover is read: O(*n*) for *n* bytes of such chunks and *n* buckets of the
-  ///   checkpoint; memory O(*m*) for *m* records there.
+  /// Returns the new index, which is in force.
+  ///
+  /// - Complexity: O(*n*) for *n* buckets of the checkpoint and bytes of uncovered chunks; memory for their records.
   func run() throws -> PackIndex {
-    // From here on no process believes the index that it has open.
+    // From here on, every process considers its open index invalid.
     control.setPackIndexNumber(0)
     let packs = try files.all()
     let index = try indexByCheckpoint(of: packs) ?? filledIndex(by: rebuild(of: packs))
@@ -26,7 +26,7 @@ struct PackRecovery {
     return index
   }
 
-  /// - Returns: nil without a checkpoint, or where it cannot be used after all. A walk tells what else is wrong.
+  /// Returns `nil` without a usable checkpoint. In that case, all packs are walked, which also reports other damage.
   private func indexByCheckpoint(of packs: [PackFile]) -> PackIndex? {
     do {
       switch PackCheckpoint.open(in: files.directory) {
@@ -52,7 +52,7 @@ struct PackRecovery {
     try checkpoint.forEachPiece { index.fill(with: $1, from: $0) { restoration.isLive($0) } }
     let rebuild = try rebuild(of: packs) { !restoration.covers(chunk: $1, of: $0) }
     for record in rebuild.entries {
-      // Names whose entries crowd in one place need another seed, and so the names of all records.
+      // Too many entries in one range of buckets require another seed, and therefore a walk of all packs.
       guard try restoration.settle(record, in: index) else { return nil }
     }
     guard restoration.isStillTrue else { return nil }
@@ -60,7 +60,7 @@ struct PackRecovery {
     return index
   }
 
-  /// Walks chunks, and marks what must be dead in them.
+  /// Walks chunks, and marks superseded and damaged records in them as dead.
   private func rebuild(
     of packs: [PackFile], where isWalked: (PackFile, Int) -> Bool = { _, _ in true }
   ) throws -> PackRebuild {
@@ -69,7 +69,7 @@ struct PackRecovery {
     for pack in packs { try add(pack, where: isWalked, to: &rebuild, &salts) }
     for address in rebuild.mustDie {
       guard let pack = packs.first(where: { $0.number == address.pack }) else { continue }
-      // A collection that was ending may have made the chunk free since, and another record may lie there.
+      // A collection may have freed the chunk since, and the address may belong to another record.
       guard pack.salts(ofChunk: address.chunk) == salts[address.chunkStart] else { continue }
       pack.deadBits(ofChunk: address.chunk).set(address, isDead: true)
     }
@@ -77,7 +77,7 @@ struct PackRecovery {
     return rebuild
   }
 
-  /// What the hints of its chunks say, as far as they can be true.
+  /// Returns the number of live records according to the hints of the chunks, limited to possible values.
   private func liveRecordCount(of pack: PackFile, where isWalked: (PackFile, Int) -> Bool) -> Int {
     let most = PackLayout.quarterCount * PackLayout.cellsPerQuarter
     return (0..<PackLayout.chunkCount).reduce(0) { sum, chunk in
@@ -93,26 +93,26 @@ struct PackRecovery {
     defer { unsafe bytes.deallocate() }
     for number in 0..<PackLayout.chunkCount {
       let entry = pack.entry(ofChunk: number)
-      // A power cut may keep the salts of a chunk, and lose that it was taken. Its records count by the salts. They might come back
-      // later otherwise, once it is taken and the next cut loses the new salts.
+      // A power cut may preserve the salts of a chunk but lose its state. Its records are valid by the salts, and
+      // could otherwise reappear after the next power cut.
       if entry.state.kind == .free, pack.salts(ofChunk: number).areAny { _ = entry.sealFree() }
       let state = entry.state
       guard state.kind != .free, isWalked(pack, number) else { continue }
       let hasOwner = try control.isOwnOrAlive(state.owner)
-      // One whose process has died takes no more.
+      // The owner has died, so nothing more will be stored in the chunk.
       if state.kind == .open, !hasOwner { _ = entry.seal(owner: state.owner) }
       let salts = pack.salts(ofChunk: number)
       let start = PackAddress(pack: pack.number, chunk: number, offset: 0)
       saltsOfChunks[start] = salts
       let salvage = try unsafe pack.salvage(into: bytes, at: start)
-      // A living process may be writing there. The next that tries reads it.
+      // A living process may be writing to the chunk. The next attempt reads it.
       if let failure = salvage.failure, hasOwner, state.kind == .open || entry.inFlight > 0 { throw failure }
       let chunk = unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: bytes[..<salvage.byteCount]))
       let bits = pack.deadBits(ofChunk: number)
       var walk = ChunkWalk(pack: pack.number, chunk: number, salts: salts)
       var found: [PackedRecord] = []
       while let record = walk.next(in: chunk) {
-        // One whose writer lives may be half written. That is no damage.
+        // A record of a living process may be only partly written, which is not damage.
         let isHalf = hasOwner && entry.inFlight > 0 && !record.hasSoundPayload(in: chunk)
         rebuild.add(record, isDead: isHalf || bits.isDead(record.address), in: chunk)
         entry.noteEnd(record.range.upperBound)
@@ -120,14 +120,14 @@ struct PackRecovery {
         if salvage.failure != nil { found.append(record) }
       }
       if let failure = salvage.failure {
-        // Their keys may be stored and removed from now on, and they must not count again, should they be read after another boot.
+        // Their keys may be stored and removed from now on, so they must not become current after another boot.
         rebuild.lose(salvage.unreadable(at: start, besides: found))
         files.logger.warning("\(salvage.lost.count) pages of 4 KiB of chunk \(number) are lost: \(failure)")
       }
     }
   }
 
-  /// Puts the hints of the chunks right, which a power cut or a kill has left as they were.
+  /// Corrects the hints of the chunks after a power cut or a killed process.
   private func countLive(by index: PackIndex, in packs: [PackFile]) {
     let chunkCount = PackLayout.chunkCount
     var live = [(records: Int, bytes: Int)](
@@ -156,12 +156,11 @@ struct PackRecovery {
         index.insert(record.entry(in: index), record.nameDigest, time: IndexLayout.time(of: record.lastUse)) != nil
       }
       if isWhole { return index }
-      // Names whose entries crowd in one place: another seed, and more room.
+      // Too many entries in one range of buckets require another seed, and more buckets.
       bucketCount += bucketCount / 2
     }
   }
 
-  /// - Parameter seed: nil for a random one.
   private func emptyIndex(bucketCount: Int, seed: UInt64? = nil) throws -> PackIndex {
     _ = try files.directory.subdirectory.directory.unlink(PackIndex.name)
     try PackIndexGrowth.giveUp(in: files.directory)

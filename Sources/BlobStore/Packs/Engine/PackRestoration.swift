@@ -1,14 +1,12 @@
 internal import BlobRecord
 internal import Posix
 
-/// An index that is made from a checkpoint: what that leads to and has not died since, and what is found in chunks that it does
-/// not cover.
+/// Restores an index from the live entries of a checkpoint and the records of uncovered chunks.
 ///
-/// The caller has the byte for making an index, and none is in force.
+/// The caller has locked `packByte`, and no index is in force.
 struct PackRestoration {
   let checkpoint: PackCheckpoint
   let packs: [PackFile]
-  /// Whether the checkpoint covers a chunk, of all packs.
   private let isCovered: [Bool]
 
   init(from checkpoint: PackCheckpoint, _ packs: [PackFile]) {
@@ -33,7 +31,6 @@ struct PackRestoration {
     return isCovered.indices.contains(index) && isCovered[index]
   }
 
-  /// Whether an entry leads to a record that is covered and not marked as dead.
   func isLive(_ entry: IndexEntry) -> Bool {
     let address = entry.address
     guard let pack = pack(address.pack), covers(chunk: address.chunk, of: pack) else { return false }
@@ -41,12 +38,12 @@ struct PackRestoration {
   }
 
   private func pack(_ number: Int) -> PackFile? {
-    // A pack that cannot be used is missing among them.
+    // Unusable packs are missing from the array.
     packs.indices.contains(number) && packs[number].number == number
       ? packs[number] : packs.first { $0.number == number }
   }
 
-  /// Whether no chunk has been used anew since the first look.
+  /// A Boolean value that indicates whether no covered chunk has been reused since initialization.
   var isStillTrue: Bool {
     packs.allSatisfy { pack in
       (0..<PackLayout.chunkCount).allSatisfy {
@@ -55,13 +52,11 @@ struct PackRestoration {
     }
   }
 
-  /// Leads a name to a record that was found in a chunk which is not covered, unless the index leads to a newer one.
-  ///
-  /// - Returns: false if the index has no room for it.
+  /// Enters a record of an uncovered chunk, unless the index has a newer one. Returns `false` if the index is full.
   func settle(_ record: PackRebuild.Entry, in index: PackIndex) throws -> Bool {
     var probe = index.probe(record.nameDigest)
     while let (slot, rival) = probe.next(in: index) {
-      // One that cannot be read, as it is damaged or written just now, is left to those who look for it.
+      // Records that are damaged or being written cannot be compared. Lookups handle them.
       guard let pack = pack(rival.address.pack), let head = try pack.head(of: rival.address),
         record.isOfName(unsafe head.name.span.bytes)
       else { continue }
@@ -84,7 +79,6 @@ struct PackRestoration {
 }
 
 extension PackRebuild.Entry {
-  /// The entry of the index that leads to the record.
   func entry(in index: PackIndex) -> IndexEntry {
     IndexEntry(tag: index.tag(of: nameDigest), byteCount: byteCount, address: address)
   }

@@ -1,54 +1,46 @@
 internal import BlobRecord
 internal import Posix
 
-/// A walk over the records that the index leads to, chunk by chunk: each chunk is read by one call.
+/// A walk over the records to which the index leads, with one read per chunk.
 ///
-/// A change may move a record meanwhile: to a chunk behind, which the walk comes to, or to one before, which it has passed.
-/// The record keeps its slot of the index. So the walk notes the slots that it has met, and meets none twice. In the end
-/// `beginSweep` goes once more over the chunks that have got records since they were read.
-///
-/// If the index is made anew during the walk, slots are new, and records of such chunks are met again.
+/// A concurrent change may move a record to a later chunk, or to an earlier chunk that the walk has passed. The
+/// record keeps its slot of the index, so the walk notes visited slots and visits each only once. In the end,
+/// `beginSweep` revisits the chunks that have received records since. If the index is rebuilt during the walk, slots
+/// change, and records of such chunks are visited again.
 @safe final class PackWalk {
-  /// A record that the walk meets.
   struct Met {
     let address: PackAddress
-    /// `NameDigest` of the file name.
     let digest: UInt64
-    /// nil if the record's header is damaged, but for the name.
+    /// The record, or `nil` if its header is damaged except for the name.
     let finding: PackedFinding?
-    /// From the chunk's begin.
     fileprivate let nameRange: Range<Int>
   }
 
   /// The packs, with the index that was in force when the chunk was read.
   private(set) var records: PackRecords
   private var packs: [PackFile]
-  /// The chunk that comes next.
   private var (nextPack, nextChunk) = (0, 0)
-  /// Lower addresses are left out.
+  /// The address before which records are skipped.
   private let start: PackAddress
   private var met: SlotSet
-  /// How chunks were when they were read.
   private var looks: [PackAddress: ChunkLook] = [:]
   private var isSweep = false
-  /// Asked for each chunk before it is read.
+  /// A closure that returns whether to skip a chunk with records.
   var passesOver: ((ChunkEntry) -> Bool)?
-  /// Whether a chunk with records was passed over.
   private(set) var hasPassedOver = false
 
   private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: PackLayout.chunkByteCount, alignment: 8)
-  /// The chunk in the buffer; nil at its end.
+  /// The current chunk in the buffer, or `nil` at its end.
   private var chunk: ChunkWalk?
   private var (packNumber, chunkNumber) = (0, 0)
   private var byteCount = 0
-  /// Where the record that was found last ends.
   private var end = 0
-  /// Bytes before the record in hand that are no record.
+  /// The bytes before the current record that belong to no record.
   private var gap = 0..<0
   private var record: PackedRecord?
   private var last: Met?
 
-  /// - Parameter start: the first address that is met, as `position` of an earlier walk has it; any number.
+  /// - Parameter start: The `position` of an earlier walk, or any other number.
   init(_ records: PackRecords, from start: UInt64 = 0) throws {
     self.records = records
     self.start = PackAddress(rawValue: start)
@@ -64,20 +56,21 @@ internal import Posix
     nextChunk = packs.indices.contains(nextPack) && packs[nextPack].number == start.pack ? start.chunk : 0
   }
 
-  /// Goes once more over the chunks that have got records since they were read, for those that were not met.
+  /// Revisits the chunks that have received records since they were read, for records that were not visited.
   func beginSweep() throws {
     packs = try records.packs.files.all()
     (nextPack, nextChunk, isSweep) = (0, 0, true)
   }
 
-  /// Where another walk goes on, behind the record that was met last.
+  /// The position at which another walk continues, after the last visited record.
   var position: UInt64 { last.map { $0.address.rawValue + 1 } ?? start.rawValue }
 
-  /// The path of the chunk that was read last, or could not be read, relative to the root.
+  /// The path of the current chunk's pack, relative to the root.
   var file: String { PackDirectory.name + "/" + PackFile.name(packNumber) }
 
-  /// - Returns: nil at the end.
-  /// - Throws: `ChunkFailure`; the walk goes on behind that chunk. As `PackRecords.follow`.
+  /// Returns the next record, or `nil` at the end.
+  ///
+  /// - Throws: `ChunkFailure`, after which the walk can continue with the next chunk; errors of `PackRecords.follow`.
   func next() throws -> Met? {
     while true {
       if let broken = nextBroken() { return keep(broken) }
@@ -104,20 +97,19 @@ internal import Posix
 extension PackWalk {
   private var bytes: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(rebasing: buffer[..<byteCount]) }
 
-  /// Calls a closure with the file name of the record that was met last.
   func withName<Result>(of met: Met, _ body: (Span<UInt8>) -> Result) -> Result {
     let name = unsafe UnsafeRawBufferPointer(rebasing: buffer[met.nameRange])
     return unsafe body(name.bindMemory(to: UInt8.self).span)
   }
 
-  /// - Returns: nil if it is no text.
+  /// Returns `nil` if the name is not valid UTF-8.
   func name(of met: Met) -> String? {
     unsafe String(validating: UnsafeRawBufferPointer(rebasing: buffer[met.nameRange]), as: UTF8.self)
   }
 
-  /// The record that was met last, as a change would find it; nil if it is there no more.
+  /// Returns the last visited record in the form that a change needs, or `nil` if it no longer exists.
   func found(_ met: Met, at name: RecordPath, by judge: RecordJudge) throws -> FoundRecord? {
-    // A header that is written in place may be seen half done.
+    // A header that is being written in place may appear damaged.
     guard let finding = met.finding else { return try records.find(name, by: judge) }
     let range = met.address.offset..<(met.address.offset + finding.header.byteCount)
     return unsafe records.record(
@@ -128,7 +120,7 @@ extension PackWalk {
 // MARK: - Records of a chunk
 
 extension PackWalk {
-  /// - Returns: nil if no entry leads to the record, or it was met.
+  /// Returns `nil` if no entry leads to the record, or if it was visited before.
   private func live(_ record: PackedRecord) -> Met? {
     let digest = unsafe record.nameDigest(in: RawSpan(_unsafeBytes: bytes))
     guard let (slot, entry) = newEntry(digest, record.address) else { return nil }
@@ -146,7 +138,7 @@ extension PackWalk {
     return found
   }
 
-  /// The next record in the gap whose header is damaged: an entry leads the name that it claims to its address.
+  /// Returns the next damaged record in the gap: an entry leads the name in its header to its address.
   private func nextBroken() -> Met? {
     while true {
       let offset = PackLayout.firstPlace(from: gap.lowerBound)
@@ -163,7 +155,6 @@ extension PackWalk {
     }
   }
 
-  /// - Returns: false after the last one.
   private func readNextChunk() throws -> Bool {
     while packs.indices.contains(nextPack) {
       let pack = packs[nextPack]
@@ -177,7 +168,7 @@ extension PackWalk {
     return false
   }
 
-  /// - Returns: false for a chunk without records, and in a sweep for one without new ones.
+  /// Returns `false` for a chunk without records, or in a sweep without new records.
   private func read(_ number: Int, of pack: PackFile) throws -> Bool {
     let entry = pack.entry(ofChunk: number)
     guard entry.state.kind != .free else { return false }
@@ -205,21 +196,19 @@ extension PackWalk {
   }
 }
 
-/// A chunk cannot be read.
 struct ChunkFailure: Error {
   let cause: FileError
 }
 
-/// What tells whether a chunk has got records since a look at it.
+/// A state of a chunk, whose comparison shows whether the chunk has received records.
 private struct ChunkLook: Equatable {
   private let openingSequence: UInt64
   let end: Int
-  /// Whether nothing was in flight.
   let isQuiet: Bool
 
   init(_ entry: ChunkEntry) {
     openingSequence = entry.openingSequence
-    // Before what is in flight: room that is given out in between shows in one of both.
+    // Read before the in-flight count, so that space reserved in between shows in one of the two.
     end = entry.end
     isQuiet = entry.inFlight == 0
   }
@@ -229,13 +218,12 @@ private struct ChunkLook: Equatable {
   }
 }
 
-/// Slots of an index: a bit for each word of its buckets.
+/// The visited slots of an index, as a bit for each word of its buckets.
 private struct SlotSet {
   private var bits: [UInt8]
 
   init(of index: PackIndex) { bits = [UInt8](repeating: 0, count: index.bucketCount) }
 
-  /// - Returns: false if it was there already.
   mutating func insert(_ slot: IndexSlot) -> Bool {
     let (byte, bit) = (slot.word / 8, UInt8(1) << UInt8(truncatingIfNeeded: slot.word % 8))
     guard bits.indices.contains(byte), bits[byte] & bit == 0 else { return false }
@@ -244,24 +232,21 @@ private struct SlotSet {
   }
 }
 
-/// The bytes of a chunk, read at once, and the records in it.
+/// The bytes of a chunk and the records in it, including dead ones.
 struct ChunkContent {
   private let bytes: [UInt8]
-  /// Dead ones, too.
   private(set) var records: [PackedRecord] = []
-  /// Whether room was given out in which no record can be read: one that is damaged, or was not written to its end.
+  /// A Boolean value that indicates whether reserved space contains a damaged or incomplete record.
   private(set) var hasGaps = false
 
-  /// System call: `pread(2)`.
-  ///
-  /// - Complexity: O(*n*) for the bytes of the chunk that were given out.
+  /// System call: `pread(2)`. O(*n*) for *n* reserved bytes of the chunk.
   init(of pack: PackFile, _ chunk: Int) throws {
-    // Before the bytes: those of the chunk's next life have other salts.
+    // Read before the bytes, because the chunk's next life has other salts.
     let salts = pack.salts(ofChunk: chunk)
     let start = PackAddress(pack: pack.number, chunk: chunk, offset: 0)
     let given = pack.entry(ofChunk: chunk).end
     var bytes = [UInt8](repeating: 0, count: given)
-    // What bad blocks hold shows as a gap.
+    // Bad blocks appear as gaps.
     let salvage = try unsafe bytes.withUnsafeMutableBytes { buffer in
       try unsafe pack.salvage(into: buffer, at: start)
     }
@@ -277,6 +262,5 @@ struct ChunkContent {
     if end < given { hasGaps = true }
   }
 
-  /// The file name of a record, in UTF-8.
   func name(of record: PackedRecord) -> [UInt8] { Array(bytes[record.nameRange]) }
 }

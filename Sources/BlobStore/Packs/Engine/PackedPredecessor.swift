@@ -1,6 +1,6 @@
-/// What a packed record takes the place of.
+/// The record that a packed record supersedes.
 struct PackedPredecessor {
-  /// Where it lies, if it is packed.
+  /// The address of the superseded record, or `nil` if it is not packed.
   let address: PackAddress?
   let isFile: Bool
 

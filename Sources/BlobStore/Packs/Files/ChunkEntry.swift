@@ -2,15 +2,12 @@ internal import BlobRecord
 internal import Posix
 internal import Synchronization
 
-/// A chunk's entry in the table of its pack: who puts records into it, where the next one goes, and what is alive.
-///
-/// All of it is in memory that processes share. The counts of live records and bytes are hints.
+/// A chunk's entry in the shared table of its pack: its owner, its reserved bytes, and hints about its live records.
 struct ChunkEntry: Sendable {
   private let pack: PackFile
   private let chunk: Int
   private let offset: Int
 
-  /// - Parameter chunk: 0 to 1023.
   init(_ pack: PackFile, _ chunk: Int) {
     precondition(0..<PackLayout.chunkCount ~= chunk, "chunk \(chunk)")
     self.pack = pack
@@ -32,35 +29,26 @@ struct ChunkEntry: Sendable {
 
 extension ChunkEntry {
   var state: ChunkState {
-    // Acquires what the change to this state has written before it.
+    // Acquires the writes that preceded the change to this state.
     ChunkState(rawValue: word(Field.stateOffset, UInt64.self) { $0.load(ordering: .acquiring) })
   }
 
-  /// - Returns: false, with nothing changed, if it is in another state.
   func compareExchange(_ expected: ChunkState, _ desired: ChunkState) -> Bool {
     word(Field.stateOffset, UInt64.self) {
-      // Releases what was written for the new state, and acquires what was written for the old one.
+      // Releases the writes for the new state, and acquires the writes for the old one.
       $0.compareExchange(
         expected: expected.rawValue, desired: desired.rawValue, ordering: .acquiringAndReleasing
       ).exchanged
     }
   }
 
-  /// Takes a free chunk, with four new salts and no record.
-  ///
-  /// Killed in between, the session leaves an open chunk of a dead owner, which gives nothing out.
-  ///
-  /// - Parameters:
-  ///   - owner: the session's token.
-  ///   - sequence: the last one that was given to a record.
-  /// - Returns: false if it is not free any more.
+  /// Takes a free chunk, with four new salts and no record. Returns `false` if the chunk is not free. If the process
+  /// is killed in between, the chunk stays open for a dead owner, and no space in it is reserved.
   func take(for chunkClass: ChunkClass, owner: UInt64, sequence: UInt64) -> Bool {
     take(.free, for: chunkClass, owner: owner, sequence: sequence)
   }
 
-  /// Takes an empty chunk that a collection has kept for itself.
-  ///
-  /// - Returns: false if the chunk is not such a spare.
+  /// Takes an empty spare chunk of a collection. Returns `false` if the chunk is not such a spare.
   func takeSpare(for chunkClass: ChunkClass, owner: UInt64, sequence: UInt64) -> Bool {
     take(.collecting, for: chunkClass, owner: owner, sequence: sequence)
   }
@@ -78,48 +66,39 @@ extension ChunkEntry {
     word(Field.openingSequenceOffset, UInt64.self) { $0.store(sequence, ordering: .relaxed) }
     word(Field.earliestExpiryOffset, Int64.self) { $0.store(.max, ordering: .relaxed) }
     word(Field.oldestUpdateOffset, Int64.self) { $0.store(.max, ordering: .relaxed) }
-    // The last, with all before it: from here on there is room.
+    // Stored last with release ordering, because it makes space available.
     word(Field.inFlightOffset, UInt64.self) { $0.store(0, ordering: .releasing) }
     return true
   }
 
-  /// Seals a free chunk in which records may lie all the same.
-  ///
-  /// - Returns: false if it is not free any more.
+  /// Seals a free chunk that may contain records nevertheless. Returns `false` if the chunk is not free.
   func sealFree() -> Bool {
     guard compareExchange(.free, ChunkState(.sealed, owner: 0)) else { return false }
     close()
     return true
   }
 
-  /// Ends an open chunk: its owner, or a collection once the owner is dead.
-  ///
-  /// - Returns: false if it is not open for that owner any more.
+  /// Seals a chunk for its owner, or for a collection after the owner's death. Returns `false` if it is not open.
   func seal(owner: UInt64) -> Bool {
     let open = ChunkState(.open, owner: owner)
     guard state == open else { return false }
-    // Before the state, so that a process which sees the chunk sealed finds all that is in flight counted.
+    // Before the state changes, so that a process that sees the chunk sealed also sees all in-flight records counted.
     close()
     return compareExchange(open, open.with(.sealed))
   }
 
-  /// Begins to collect a sealed chunk, or goes on where another collection was killed. Its owner stays known.
-  ///
-  /// - Returns: false if it is neither sealed nor being collected.
+  /// Begins to collect a sealed chunk, or continues after a killed collection. Returns `false` in any other state.
   func beginCollection() -> Bool {
     let state = state
     return state.kind == .collecting || (state.kind == .sealed && compareExchange(state, state.with(.collecting)))
   }
 
-  /// Leaves a chunk that is being collected as a sealed one.
   func endCollection() {
     let state = state
     if state.kind == .collecting { _ = compareExchange(state, state.with(.sealed)) }
   }
 
-  /// Frees a chunk that is being collected. No record of it counts from here on.
-  ///
-  /// - Returns: false if it is not being collected.
+  /// Frees a chunk that is being collected, which invalidates its records. Returns `false` for any other chunk.
   func free() -> Bool {
     let state = state
     guard state.kind == .collecting else { return false }
@@ -127,7 +106,7 @@ extension ChunkEntry {
     return compareExchange(state, .free)
   }
 
-  /// Forgets the records of a chunk that is being collected. No record of it counts from here on.
+  /// Invalidates the records of a chunk that is being collected.
   func empty() {
     close()
     pack.deadBits(ofChunk: chunk).forget()
@@ -136,7 +115,7 @@ extension ChunkEntry {
 
 // MARK: - Room
 
-/// How many records have room and are not yet published, and the bytes given out: one word, so that both change at once.
+/// The in-flight records and the reserved bytes of a chunk, in one word so that both change together.
 private struct ChunkRoom {
   let rawValue: UInt64
 
@@ -144,7 +123,7 @@ private struct ChunkRoom {
 
   init(inFlight: UInt32, end: UInt32) { rawValue = UInt64(end) << 32 | UInt64(inFlight) }
 
-  /// In the bytes given out, it says that no more are.
+  /// The bit of `end` that prevents further reservations.
   static let closed: UInt32 = 1 << 31
 
   var inFlight: UInt32 { UInt32(truncatingIfNeeded: rawValue) }
@@ -158,9 +137,7 @@ extension ChunkEntry {
     ChunkRoom(rawValue: word(Field.inFlightOffset, UInt64.self) { $0.load(ordering: .acquiring) })
   }
 
-  /// Changes the word of the room, until no other thread comes between.
-  ///
-  /// - Parameter change: nil to leave it.
+  /// Changes the word atomically, unless the closure returns `nil`.
   @inline(__always)
   private func changeRoom(_ change: (ChunkRoom) -> ChunkRoom?) -> Bool {
     var current = room
@@ -176,13 +153,10 @@ extension ChunkEntry {
     return false
   }
 
-  /// Sets room aside for a record, which counts as in flight until `endFlight`.
+  /// Reserves space for a record, which counts as in flight until `endFlight`.
   ///
-  /// - Parameters:
-  ///   - byteCount: what the record takes in its chunk.
-  ///   - owner: the caller's token. Another session's chunk gives it nothing.
-  ///   - limit: bytes that a chunk with more than one record may take.
-  /// - Returns: the offset in the chunk; nil if the chunk is full, or is not open for the caller.
+  /// - Parameter limit: The number of bytes up to which a chunk is filled, unless it contains only one record.
+  /// - Returns: The offset in the chunk, or `nil` if the chunk is full or is not open for the caller.
   func reserve(_ byteCount: Int, owner: UInt64, within limit: Int = PackLayout.chunkByteCount) -> Int? {
     guard state == ChunkState(.open, owner: owner) else { return nil }
     var place: Int?
@@ -192,8 +166,7 @@ extension ChunkEntry {
       return place.map { ChunkRoom(inFlight: room.inFlight &+ 1, end: UInt32($0 + byteCount)) }
     }
     guard isReserved else { return nil }
-    // The chunk may have been collected and taken by another session just before. The owner's death would end what is in
-    // flight there.
+    // Another session may have taken the chunk after a collection, and its death would end this flight.
     guard state.owner == owner else {
       endFlight()
       return nil
@@ -201,18 +174,17 @@ extension ChunkEntry {
     return place
   }
 
-  /// A record is published, or given up: its chunk may be collected.
+  /// Ends the flight of a record that was published or abandoned, so that its chunk may be collected.
   func endFlight() {
-    // Never below 0: a session that was stopped through two lives of a chunk would make it seem to be in use for ever.
+    // Never below 0, because a session that was stopped during two lives of a chunk would leave it in use forever.
     _ = changeRoom { $0.inFlight == 0 ? nil : ChunkRoom(inFlight: $0.inFlight - 1, end: $0.end) }
   }
 
-  /// Gives nothing out from now on.
   private func close() {
     _ = changeRoom { $0.isClosed ? nil : ChunkRoom(inFlight: $0.inFlight, end: $0.end | ChunkRoom.closed) }
   }
 
-  /// Counts bytes as given out in which a record was found. After a power cut, the table may say less than the chunk has.
+  /// Extends the reserved bytes to the end of a record, because a power cut may have undone its reservation.
   func noteEnd(_ offset: Int) {
     _ = changeRoom { room in
       guard Int(room.end & ~ChunkRoom.closed) < offset else { return nil }
@@ -220,52 +192,46 @@ extension ChunkEntry {
     }
   }
 
-  /// The records that have room and are not yet published. Those of a dead owner stay counted.
+  /// The number of reserved records that are not yet published, including records of a dead owner.
   var inFlight: Int { Int(room.inFlight) }
 
-  /// The bytes given out so far: never more than the chunk has.
+  /// The number of reserved bytes, limited to the size of a chunk.
   var end: Int { min(Int(room.end & ~ChunkRoom.closed), PackLayout.chunkByteCount) }
 }
 
 // MARK: - Hints
 
-// Relaxed: each is a number by itself, and orders nothing.
+// Relaxed, because each hint is independent of other memory.
 extension ChunkEntry {
   var chunkClass: ChunkClass {
     ChunkClass(rawValue: word(Field.classOffset, UInt32.self) { $0.load(ordering: .relaxed) })
   }
 
-  /// The last sequence that was given to a record before the chunk was taken.
+  /// The last sequence that was issued before the chunk was taken.
   var openingSequence: UInt64 { word(Field.openingSequenceOffset, UInt64.self) { $0.load(ordering: .relaxed) } }
 
-  /// Whether the volume has set its blocks aside.
+  /// A Boolean value that indicates whether blocks are allocated for the chunk.
   var hasBlocks: Bool { word(Field.blocksOffset, UInt32.self) { $0.load(ordering: .relaxed) } != 0 }
 
   func noteBlocks(_ hasBlocks: Bool) {
     word(Field.blocksOffset, UInt32.self) { $0.store(hasBlocks ? 1 : 0, ordering: .relaxed) }
   }
 
-  /// No record expires later, in Unix seconds; 0 if none expires.
+  /// An upper bound of the expiry of its records, in Unix seconds, or 0 if none expires.
   var latestExpiry: UInt64 { word(Field.latestExpiryOffset, UInt64.self) { $0.load(ordering: .relaxed) } }
 
-  /// A record of the chunk expires then, in Unix seconds.
   func noteExpiry(_ seconds: UInt64) {
     word(Field.latestExpiryOffset, UInt64.self) {
-      // Most are no later than one before: a line that is only read stays in the caches of all processors.
+      // Usually no store is needed, and a cache line that is only read stays in the caches of all processors.
       if $0.load(ordering: .relaxed) < seconds { _ = $0.max(seconds, ordering: .relaxed) }
     }
   }
 
-  /// A record is about to be published in the chunk. The time at which it is due is noted before, so that no collection that
-  /// finds its entry passes the chunk over.
-  ///
-  /// - Parameters:
-  ///   - ttl: as its header has it.
-  ///   - update: its update time, in Unix seconds.
+  /// Lowers the chunk's times of expiry before a record is published, so that no collection that finds the record's
+  /// entry skips the chunk.
   func noteLife(ttl: UInt64, update: UInt64) {
     func lower(_ field: Int, to time: UnixTime) {
       word(field, Int64.self) {
-        // Most are no earlier than one before: a line that is only read stays in the caches of all processors.
         if $0.load(ordering: .relaxed) > time.seconds { _ = $0.min(time.seconds, ordering: .relaxed) }
       }
     }
@@ -274,9 +240,7 @@ extension ChunkEntry {
     lower(Field.earliestExpiryOffset, to: update.advanced(bySeconds: Int64(clamping: ttl)))
   }
 
-  /// Whether a record of the chunk may have expired. The chunk of an earlier program always may have such records: it says 0.
-  ///
-  /// - Parameter defaultExpiration: seconds after its last use in which a record without a ttl expires.
+  /// Returns whether a record of the chunk may have expired; always `true` for earlier versions, which stored 0.
   func mayHoldExpired(at now: UnixTime, defaultExpiration: Int64) -> Bool {
     func time(_ field: Int) -> UnixTime {
       UnixTime(seconds: word(field, Int64.self) { $0.load(ordering: .relaxed) })
@@ -285,17 +249,11 @@ extension ChunkEntry {
       || time(Field.oldestUpdateOffset).advanced(bySeconds: defaultExpiration) < now
   }
 
-  /// Bytes of live records, about.
   var liveByteCount: Int { Int(word(Field.liveByteCountOffset, Int32.self) { $0.load(ordering: .relaxed) }) }
 
-  /// Live records, about.
   var liveRecordCount: Int { Int(word(Field.liveRecordCountOffset, Int32.self) { $0.load(ordering: .relaxed) }) }
 
-  /// Counts records that came alive, or died.
-  ///
-  /// - Parameters:
-  ///   - records: below 0 for those that died.
-  ///   - bytes: what they take in the chunk; below 0 too.
+  /// Adds to the approximate counts of live records and bytes. The arguments are negative for records that died.
   func countLive(records: Int, bytes: Int) {
     word(Field.liveRecordCountOffset, Int32.self) {
       _ = $0.wrappingAdd(Int32(truncatingIfNeeded: records), ordering: .relaxed)

@@ -1,21 +1,21 @@
-/// What a chunk is used for, and by which session: one word, which is changed as a whole.
+/// The state of a chunk and the session that owns it, in one word.
 struct ChunkState: RawRepresentable, Hashable, Sendable {
   let rawValue: UInt64
 
   enum Kind: UInt64, CaseIterable, Sendable {
-    /// No record in it counts.
+    /// No record in the chunk is valid.
     case free = 0
-    /// Its owner puts records into it.
+    /// The owner stores records in the chunk.
     case open = 1
-    /// It takes no more records.
+    /// The chunk accepts no more records.
     case sealed = 2
-    /// A collection moves what is alive in it.
+    /// A collection moves the live records of the chunk.
     case collecting = 3
   }
 
   init(rawValue: UInt64) { self.rawValue = rawValue }
 
-  /// - Parameter owner: the token of a session, of 56 bits; 0 for none.
+  /// - Parameter owner: The token of a session, of 56 bits, or 0.
   init(_ kind: Kind, owner: UInt64) {
     assert(owner >> 56 == 0)
     rawValue = owner << 8 | kind.rawValue
@@ -23,23 +23,20 @@ struct ChunkState: RawRepresentable, Hashable, Sendable {
 
   static let free = ChunkState(.free, owner: 0)
 
-  /// nil for a number that no version gives, which is left alone.
+  /// The kind, or `nil` for a number that no version writes. Such a chunk is left unchanged.
   var kind: Kind? { Kind(rawValue: rawValue & 0xFF) }
 
-  /// The token of the session that took the chunk.
   var owner: UInt64 { rawValue >> 8 }
 
-  /// The same owner's.
   func with(_ kind: Kind) -> ChunkState { ChunkState(kind, owner: owner) }
 }
 
-/// Which records share a chunk, so that they go together: 0 to 6 are by their time to live.
+/// The records that share a chunk because they expire together: the classes 0 to 6 depend on the time to live.
 struct ChunkClass: RawRepresentable, Hashable, Sendable {
   let rawValue: UInt32
 
   init(rawValue: UInt32) { self.rawValue = rawValue }
 
-  /// Records that a collection has moved.
   static let survivors = ChunkClass(rawValue: 7)
   /// Records that are locked, or were stored with a barrier or a full sync. Their headers may be written in place.
   static let durable = ChunkClass(rawValue: 8)

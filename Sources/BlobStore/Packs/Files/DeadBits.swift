@@ -3,12 +3,11 @@ internal import Synchronization
 
 /// The four dead sectors of a chunk: the salt of each quarter, and a bit for each cell in which a dead record begins.
 ///
-/// Salt and bits of a quarter lie in one sector. So a medium has both of one life of the chunk, or both of the next.
+/// The salt and the bits of a quarter are in one sector, so the medium has both from the same life of the chunk.
 struct DeadBits: Sendable {
   private let pack: PackFile
   private let chunk: Int
 
-  /// - Parameter chunk: 0 to 1023.
   init(_ pack: PackFile, _ chunk: Int) {
     precondition(0..<PackLayout.chunkCount ~= chunk, "chunk \(chunk)")
     self.pack = pack
@@ -17,29 +16,24 @@ struct DeadBits: Sendable {
 
   private func saltOffset(_ quarter: Int) -> Int { PackLayout.deadSectorOffset(ofChunk: chunk, quarter: quarter) }
 
-  /// - Parameter quarter: 0 to 3.
-  /// - Returns: nil if nothing in the quarter is a record.
+  /// Returns the salt of a quarter, or `nil` if the quarter contains no records.
   func salt(ofQuarter quarter: Int) -> UInt32? {
     PackLayout.salt(in: saltWord(ofQuarter: quarter))
   }
 
-  /// The word of a salt, which may hold any number.
   func saltWord(ofQuarter quarter: Int) -> UInt64 {
     // Acquires the empty bits that were written before the salt.
     pack.head.withWord(at: saltOffset(quarter), as: UInt64.self) { $0.load(ordering: .acquiring) }
   }
 
-  /// Whether the record at an address of this chunk is marked as dead.
-  ///
-  /// The caller holds the stripe of the record's key, or has the packs to itself.
+  /// Returns whether a record is marked as dead. The caller holds its stripe, or has exclusive access to the packs.
   func isDead(_ address: PackAddress) -> Bool {
     guard isHere(address) else { return true }
-    // Acquires: a bit that is clear because the chunk was taken anew means that its old salt is gone (Spec/Models.md).
+    // Acquires: if taking the chunk cleared the bit, the old salt is no longer visible (Spec/Models.md).
     let word = pack.head.withWord(at: address.deadWordOffset, as: UInt64.self) { $0.load(ordering: .acquiring) }
     return word & address.deadBit != 0
   }
 
-  /// Marks the record at an address of this chunk as dead, or as alive.
   func set(_ address: PackAddress, isDead: Bool) {
     guard isHere(address) else { return }
     pack.head.withWord(at: address.deadWordOffset, as: UInt64.self) {
@@ -48,26 +42,23 @@ struct DeadBits: Sendable {
     }
   }
 
-  /// Whether a record can lie at an address, which may be any number, and is one of this chunk.
+  /// Returns whether an address, which may be any number, is valid and belongs to this chunk.
   private func isHere(_ address: PackAddress) -> Bool {
     address.pack == pack.number && address.chunk == chunk && address.canHoldRecord
   }
 
-  /// Takes the salts away: nothing in the chunk is a record.
-  ///
-  /// That is done when the chunk becomes free, long before it is taken. A medium that copies the sector while both are
-  /// done could get an old salt with empty bits. Dead records would be alive.
+  /// Clears the salts, which invalidates all records of the chunk. This happens when the chunk is freed, long before
+  /// it is taken. If both happened together, the medium could copy a sector with an old salt and empty bits, and dead
+  /// records would become valid.
   func forget() {
     for quarter in 0..<PackLayout.quarterCount { setSaltWord(0, quarter) }
   }
 
-  /// Gives each quarter a new salt and empty bits.
-  ///
-  /// A reader with an address from before may see any of it. It then finds its entry of the index changed.
+  /// Assigns new salts and empty bits. Readers with an old address may see any of it, but find their entry changed.
   func renew() {
     var random = SystemRandomNumberGenerator()
     for quarter in 0..<PackLayout.quarterCount {
-      // As a killed session may have left it. Before the bits, which release it.
+      // Clears a salt that a killed session may have left. The stores of the bits release this.
       setSaltWord(0, quarter)
       let bitWords = PackLayout.deadSectorByteCount / 8 - 1
       unsafe pack.head.withWords(at: saltOffset(quarter) + 8, count: bitWords) { words in
@@ -78,7 +69,7 @@ struct DeadBits: Sendable {
   }
 
   private func setSaltWord(_ word: UInt64, _ quarter: Int) {
-    // Releases the bits, which count once there is a salt.
+    // Releases the bits, which are valid once a salt exists.
     pack.head.withWord(at: saltOffset(quarter), as: UInt64.self) { $0.store(word, ordering: .releasing) }
   }
 }

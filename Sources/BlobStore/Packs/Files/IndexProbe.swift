@@ -1,14 +1,12 @@
 internal import Synchronization
 
-/// A search for the entries of a name: those with its tag, bucket by bucket.
-///
-/// The tag makes it likely that the name fits; only the record tells. Any bytes of an index end it.
+/// A search for the entries with the tag of a name, bucket by bucket. Only the record shows whether the name is
+/// equal. The search terminates for arbitrary bytes of an index.
 struct IndexProbe: Sendable {
   private let tag: UInt16
-  /// The bucket that is looked at next.
   private var bucket: Int
   private var bucketsLeft: Int
-  /// The bucket before, and a bit for each entry there that had the tag and is not looked at yet.
+  /// The previous bucket, and a bit for each matching entry of it that was not returned yet.
   private var looked = 0
   private var matches: UInt8 = 0
 
@@ -18,10 +16,7 @@ struct IndexProbe: Sendable {
     bucketsLeft = index.longestSearch
   }
 
-  /// The next entry whose tag fits; nil after the last.
-  ///
-  /// - Parameter table: the index that the search began in.
-  /// - Complexity: a cache line for each bucket.
+  /// Returns the next entry with the tag, or `nil` after the last one. Reads one cache line per bucket.
   mutating func next(in table: PackIndex) -> (slot: IndexSlot, entry: IndexEntry)? {
     while true {
       while matches != 0 {
@@ -43,15 +38,13 @@ struct IndexProbe: Sendable {
   }
 }
 
-/// A place for an entry in the index: a bucket, and which of its five.
+/// A position for an entry in the index.
 struct IndexSlot: Hashable, Sendable {
-  /// Words from the first bucket on.
+  /// The offset from the first bucket, in words.
   let word: Int
 
-  /// - Parameter word: of a slot that was found.
   init(word: Int) { self.word = word }
 
-  /// - Parameter index: 0 to 4.
   init(bucket: Int, _ index: Int) { word = bucket &* (IndexLayout.bucketByteCount / 8) &+ index }
 
   private var bucket: Int { word / (IndexLayout.bucketByteCount / 8) }

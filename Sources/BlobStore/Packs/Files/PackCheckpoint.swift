@@ -2,20 +2,18 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// The index as it was at one time, on the medium, `.packs/checkpoint`: after a boot, only the chunks that it does not cover are
-/// walked.
+/// A copy of the index on the medium, `.packs/checkpoint`. After a boot, only uncovered chunks are walked.
 ///
-/// A chunk is covered while all its records lie there as they did at that time: some may have died since, none has come. Before
-/// such a chunk is used anew, it is uncovered, on the medium.
+/// A covered chunk may lose records but receives none. It is uncovered on the medium before it is reused.
 final class PackCheckpoint {
   static let name = "checkpoint"
 
   let header: CheckpointHeader
   private let directory: PackDirectory
   private let file: OpenFile
-  /// Of the chunks of all packs; zeros for one that is not covered.
+  /// The salts of the chunks of all packs, or zeros for an uncovered chunk.
   private var covers: [SIMD4<UInt32>]
-  /// Whether its bytes are not known to reach the medium.
+  /// A Boolean value that indicates whether a sync has failed, so that the file must be removed.
   private var mustGo = false
 
   private init(_ header: CheckpointHeader, _ directory: PackDirectory, _ file: consuming OpenFile) throws {
@@ -27,15 +25,14 @@ final class PackCheckpoint {
     self.file = file
   }
 
-  /// What lies under the name of a checkpoint.
   enum Opened {
     case absent
     case checkpoint(PackCheckpoint)
-    /// Another user's, a later version's, damaged, or out of reach. It must not outlive a change of a chunk that it may cover.
+    /// The file is foreign, damaged, of a later version or inaccessible. It must be removed before a chunk is freed.
     case unusable(reason: String)
   }
 
-  /// System calls: `openat2(2)`, and where there is one, `fstat(2)`, `pread(2)` twice.
+  /// System calls: `openat2(2)`, and for an existing file `fstat(2)` and two `pread(2)`.
   static func open(in directory: PackDirectory) -> Opened {
     do {
       return try opened(in: directory)
@@ -62,37 +59,31 @@ final class PackCheckpoint {
     }
   }
 
-  /// Removes it, on the medium.
+  /// Removes the checkpoint on the medium.
   static func remove(in directory: PackDirectory) throws {
     try directory.unlinkOwn(name)
-    // Also where it was gone: its end may not be on the medium yet.
+    // Synced even if the file was missing, because its removal may not be on the medium yet.
     try directory.subdirectory.directory.synchronize()
   }
 
-  /// Bytes of the file that has the name; 0 without one.
-  ///
-  /// System call: `fstatat(2)`.
+  /// Returns the size of the checkpoint file, or 0 if it does not exist. System call: `fstatat(2)`.
   static func byteCount(in directory: PackDirectory) throws(FileError) -> Int64 {
     try directory.subdirectory.directory.status(of: name)?.size ?? 0
   }
 
-  /// The buckets that are read or written at once: 64 KiB.
+  /// Returns ranges of buckets of 64 KiB.
   static func pieces(ofBuckets count: Int) -> some Sequence<Range<Int>> {
     stride(from: 0, to: count, by: 1024).lazy.map { $0..<min($0 + 1024, count) }
   }
 
-  /// Whether the buckets are as they were written.
-  ///
-  /// - Complexity: O(*n*) for *n* buckets.
+  /// Returns whether the checksum of the buckets is correct, in O(*n*) for *n* buckets.
   func isWhole() throws -> Bool {
     var crc = CRC32()
     try forEachPiece { _, words in crc.update(unsafe words.span.bytes) }
     return crc.value == header.bucketsCRC
   }
 
-  /// Calls a closure with the buckets, some at a time, and with the number of the first of these.
-  ///
-  /// System calls: `pread(2)` for 64 KiB.
+  /// Calls a closure with successive buckets and the number of the first. System calls: one `pread(2)` per 64 KiB.
   func forEachPiece(_ body: (Int, [UInt64]) throws -> Void) throws {
     var offset = CheckpointLayout.bucketsOffset(packs: header.packCount)
     for piece in Self.pieces(ofBuckets: header.bucketCount) {
@@ -107,23 +98,22 @@ final class PackCheckpoint {
 // MARK: - Covered chunks
 
 extension PackCheckpoint {
-  /// Whether a chunk has the salts with which it was covered.
+  /// Returns whether a chunk still has the salts with which it was covered.
   func covers(chunk: Int, of pack: PackFile) -> Bool {
     guard pack.number < header.packCount else { return false }
     let cover = covers[pack.number * PackLayout.chunkCount + chunk]
     return cover != .zero && cover == Self.cover(ofChunk: chunk, of: pack)
   }
 
-  /// The salts of a chunk; zeros where one is missing.
+  /// Returns the salts of a chunk, or zeros if one is missing.
   static func cover(ofChunk chunk: Int, of pack: PackFile) -> SIMD4<UInt32> {
     let salts = pack.salts(ofChunk: chunk)
     guard let first = salts[0], let second = salts[1], let third = salts[2], let fourth = salts[3] else { return .zero }
     return SIMD4(first, second, third, fourth)
   }
 
-  /// Takes chunks out of the checkpoint, on the medium: from then on, they may be used anew.
-  ///
-  /// System calls: none, if none of them is covered; else `pwrite(2)` for each, and `fdatasync(2)`.
+  /// Removes chunks from the checkpoint on the medium, so that they can be reused. System calls: `pwrite(2)` for each
+  /// covered chunk, and `fdatasync(2)`; none if no chunk is covered.
   func uncover(_ chunks: [(pack: PackFile, chunk: Int)]) throws {
     let covered = chunks.map { $0.pack.number * PackLayout.chunkCount + $0.chunk }.filter {
       covers.indices.contains($0) && covers[$0] != .zero
@@ -138,7 +128,7 @@ extension PackCheckpoint {
       }
       try file.synchronize(.barrier)
     } catch {
-      // What was written may never reach the medium, and no later sync would tell: a walk of all chunks is better then.
+      // The writes may be lost, and no later sync would report that. Without the file, all chunks are walked.
       mustGo = true
       try Self.remove(in: directory)
     }
@@ -146,7 +136,7 @@ extension PackCheckpoint {
   }
 }
 
-/// A checkpoint in the making. It is whole, and on the medium, before it has its name.
+/// A checkpoint that is complete and on the medium before it gets its name.
 struct PackCheckpointDraft: ~Copyable {
   private let directory: PackDirectory
   private var draft: FileDraft
@@ -154,7 +144,7 @@ struct PackCheckpointDraft: ~Copyable {
   private let covers: [SIMD4<UInt32>]
   private var crc = CRC32()
 
-  /// - Parameter covers: four salts for each chunk of all packs, zeros for one that is not covered.
+  /// - Parameter covers: Four salts for each chunk of all packs, or zeros for an uncovered chunk.
   init(of index: PackIndex, covers: [SIMD4<UInt32>], in directory: PackDirectory, names: TemporaryNames) throws {
     self.directory = directory
     self.index = index
@@ -164,9 +154,7 @@ struct PackCheckpointDraft: ~Copyable {
 
   private var packCount: Int { covers.count / PackLayout.chunkCount }
 
-  /// Copies the buckets of the index as they are while this runs.
-  ///
-  /// - Complexity: O(*n*) for *n* buckets; memory for some.
+  /// Copies the buckets of the index during concurrent changes, in pieces of 64 KiB.
   mutating func copyBuckets() throws {
     crc = CRC32()
     var offset = CheckpointLayout.bucketsOffset(packs: packCount)
@@ -178,9 +166,7 @@ struct PackCheckpointDraft: ~Copyable {
     }
   }
 
-  /// Gives the checkpoint its name, which another one may have.
-  ///
-  /// - Parameter sequence: no record that is covered has a higher one.
+  /// Replaces the current checkpoint. The sequence is an upper bound for all covered records.
   mutating func commit(upTo sequence: UInt64) throws {
     let header = CheckpointHeader(
       sequence: sequence, seed: index.seed, bucketCount: index.bucketCount, packCount: packCount, bucketsCRC: crc.value)

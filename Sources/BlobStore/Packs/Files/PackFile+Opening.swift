@@ -1,32 +1,27 @@
 internal import Posix
 internal import SystemPackage
 
-// A pack is whole, and on the medium, before it has its name.
+// A pack is complete and on the medium before it gets its name.
 extension PackFile {
-  /// Makes a pack without records.
-  ///
-  /// - Parameter number: 0 to 1023.
-  /// - Returns: false if another process was faster.
+  /// Creates a pack without records. Returns `false` if another process was faster.
   static func make(_ number: Int, in packs: PackDirectory, names: TemporaryNames) throws -> Bool {
     var draft = try SharedFile.draft(format(number), in: packs.subdirectory, packs.ownership, names: names)
-    // A record that is durable needs a pack that is.
+    // A durable record requires a durable pack.
     try draft.file.synchronize(.full)
     guard try draft.commitOrLink(as: name(number)) else { return false }
     try packs.subdirectory.directory.synchronize()
     return true
   }
 
-  /// Opens a pack and maps its head.
+  /// Opens a pack and maps its head, or returns `nil` if the pack does not exist.
   ///
   /// System calls: `openat2(2)`, `fstat(2)`, `fstatfs(2)`, `pread(2)` twice, `mmap(2)`.
   ///
   /// - Parameters:
-  ///   - number: 0 to 1023.
-  ///   - identifier: what it must be, where that is known.
-  ///   - isMapped: whether records are read from memory. Where the system maps no more, they are read by calls.
-  /// - Returns: nil if no pack has the number.
-  /// - Throws: `damaged` if its head is no pack's, or another's; `foreignFile` if it is another user's, or cannot be
-  ///   mapped; `laterVersion`.
+  ///   - identifier: The expected identifier, if known.
+  ///   - isMapped: A Boolean value that indicates whether to map the records too, if the system allows that.
+  /// - Throws: `damaged` if the head is invalid or belongs to another pack; `foreignFile` if the file belongs to
+  ///   another user or cannot be mapped; `laterVersion`.
   static func open(
     _ number: Int, in packs: PackDirectory, identifier: UInt64? = nil, isMapped: Bool = false
   ) throws -> PackFile? {
@@ -52,7 +47,7 @@ extension PackFile {
         if let flaw = found.flaw(number: number, identifier: identifier) {
           throw BlobStoreError.damagedPack(at: path, flaw)
         }
-        // Calls do as well where there is no room for so large a mapping.
+        // Without address space for so large a mapping, records are read with system calls.
         let content =
           isMapped ? try? file.mapForReading(byteCount: PackLayout.fileOffset(ofChunk: PackLayout.chunkCount)) : nil
         return PackFile(

@@ -1,26 +1,20 @@
 internal import Posix
 
 extension PackFile {
-  /// What a medium with bad blocks gave of a chunk.
+  /// The bytes of a chunk that could be read from a medium with bad blocks.
   struct Salvage {
-    /// The bytes up to the end of the file. What could not be read is zeros.
+    /// The number of bytes up to the end of the file, in which unreadable bytes are zeros.
     fileprivate(set) var byteCount: Int
-    /// Where nothing could be read, by the offset in the chunk, and why.
+    /// The unreadable ranges of the chunk, with the last error.
     fileprivate(set) var lost: [Range<Int>] = []
     fileprivate(set) var failure: FileError?
   }
 
-  /// The unit in which a chunk with bad blocks is read.
   private static let pageByteCount = 4096
 
-  /// Reads a chunk; page by page, if it has bad blocks.
+  /// Reads a chunk, or the beginning of one, page by page if it has bad blocks. Throws if no page can be read.
   ///
   /// System call: `pread(2)`, or one for each page.
-  ///
-  /// - Parameters:
-  ///   - buffer: for the chunk, or for its begin.
-  ///   - start: of a chunk of this pack.
-  /// - Throws: where no page of it can be read.
   func salvage(
     into buffer: UnsafeMutableRawBufferPointer, at start: PackAddress
   ) throws(FileError) -> Salvage {
@@ -56,12 +50,7 @@ extension PackFile {
 }
 
 extension PackFile.Salvage {
-  /// The places at which records may begin that could not be read: in lost bytes, or so that their names reach into them.
-  ///
-  /// - Parameters:
-  ///   - start: of the chunk.
-  ///   - found: the records that could be read.
-  /// - Returns: one for each cell.
+  /// Returns an address for each cell in which an unreadable record may begin, whose name may extend into lost bytes.
   func unreadable(at start: PackAddress, besides found: [PackedRecord]) -> [PackAddress] {
     let cells = Set(found.map { $0.address.offset / PackLayout.cellByteCount })
     let head = PackLayout.recordHeaderByteCount + PackLayout.largestNameByteCount

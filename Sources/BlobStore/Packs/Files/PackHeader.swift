@@ -1,7 +1,7 @@
 internal import BlobRecord
 internal import Posix
 
-/// The first 64 bytes of a pack. Nothing changes them once it has its name.
+/// The first 64 bytes of a pack, which never change once the pack has its name.
 struct PackHeader {
   let words: [UInt64]
 
@@ -25,7 +25,6 @@ struct PackHeader {
 
   var identifier: UInt64 { words[PackLayout.identifierOffset / 8] }
 
-  /// The number that it states; nil for one that no pack has.
   var number: Int? {
     Int(exactly: words[PackLayout.numberOffset / 8]).flatMap { 0..<PackLayout.packCount ~= $0 ? $0 : nil }
   }
@@ -34,7 +33,7 @@ struct PackHeader {
 
   var version: UInt64 { words[PackLayout.versionOffset / 8] }
 
-  /// What tells that it is not the header of the pack; nil if it is.
+  /// Returns the reason why this is not the header of a pack, or `nil` if it is.
   func flaw(number: Int, identifier: UInt64?) -> String? {
     if words[PackLayout.crcOffset / 8] >> 32 != UInt64(Self.checksum(of: words)) { return "its head is damaged" }
     if words[PackLayout.numberOffset / 8] != UInt64(number) { return "it is a pack of another number" }

@@ -1,28 +1,23 @@
 internal import Posix
 internal import SystemPackage
 
-// An index is whole before it has its name. It need not be on the medium: the packs say the same.
+// An index is complete before it gets its name. It is not synced, because it can be rebuilt from the packs.
 extension PackIndex {
-  /// The name of the index in force.
   static let name = "index"
-  /// The name of a larger one while it is filled.
+  /// The name of a larger index while it is filled.
   static let nextName = "index.next"
 
-  /// What lies under the name of an index.
   enum Opened {
     case absent
     case index(PackIndex)
-    /// To be made anew from the packs, in its place.
+    /// The index has to be rebuilt from the packs.
     case damaged(reason: String)
-    /// No process of this program can use it: another user's, a later version's, or one that cannot be mapped.
+    /// The index belongs to another user or a later version, or cannot be mapped.
     case unusable(reason: String)
   }
 
-  /// Opens an index.
-  ///
-  /// System calls: `openat2(2)`, `fstat(2)`, `fstatfs(2)`, `pread(2)`, `mmap(2)`, `close(2)`.
-  ///
-  /// - Parameter name: `nextName` for the one that is being filled.
+  /// Opens the index with a name. System calls: `openat2(2)`, `fstat(2)`, `fstatfs(2)`, `pread(2)`, `mmap(2)`,
+  /// `close(2)`.
   static func open(_ name: String = PackIndex.name, in packs: PackDirectory) throws -> Opened {
     switch try packs.subdirectory.directory.openFile(name, for: packs.access) {
     case .absent: return .absent
@@ -40,12 +35,10 @@ extension PackIndex {
     }
   }
 
-  /// Opens the index of a number, also while it has not yet taken the name of the one before.
-  ///
-  /// - Returns: what lies under the name of the index in force, if it is another one.
+  /// Opens the index with a number, under either name. If it does not exist, returns the result for `name`.
   static func open(number: UInt64, in packs: PackDirectory) throws -> Opened {
     var named = Opened.absent
-    // It may take its name between both looks.
+    // The index may be renamed between both calls.
     for _ in 0..<3 {
       named = try open(in: packs)
       if case .index(let index) = named, index.number == number { break }
@@ -55,14 +48,7 @@ extension PackIndex {
     return named
   }
 
-  /// Makes an index without entries.
-  ///
-  /// - Parameters:
-  ///   - name: a free one, unless another process is faster.
-  ///   - bucketCount: above 0.
-  ///   - seed: nil for a random one.
-  ///   - boot: of the system that runs.
-  /// - Returns: false if another process was faster.
+  /// Creates an index without entries, with a random seed by default. Returns `false` if another process was faster.
   static func make(
     _ name: String = PackIndex.name, bucketCount: Int, seed: UInt64? = nil, boot: SIMD2<UInt64>,
     in packs: PackDirectory,
@@ -74,13 +60,12 @@ extension PackIndex {
     return try draft.commitOrLink(as: name)
   }
 
-  /// Whether a name still leads to it.
   func isCurrent(_ name: String = PackIndex.name, in packs: PackDirectory) throws(FileError) -> Bool {
     guard let named = try packs.subdirectory.directory.status(of: name) else { return false }
     return FileIdentity(named) == identity
   }
 
-  /// The buckets of a file of so many bytes; one if there can be none, so that the length is found to be wrong.
+  /// Returns the number of buckets of a file, or 1 if it is too short, so that opening it reports a wrong length.
   private static func bucketCount(ofFile byteCount: Int64) -> Int {
     max(1, (Int(clamping: byteCount) - IndexLayout.headerByteCount) / IndexLayout.bucketByteCount)
   }

@@ -2,30 +2,25 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// A larger index in the making: filled beside the one in force, while changes go on.
+/// A larger index that is filled while the current one is in force and changes continue.
 ///
-/// No other process makes an index meanwhile, and each change knows of this one. From then on a change holds the stripe
-/// of its name, and makes the same change first in the new index, then in the one in force. So the new one never lacks
-/// what the other has once its record was copied.
+/// No other process creates an index in the meantime. Each change holds the stripe of its name, and is made first in
+/// the new index, then in the old one. The new index therefore never lacks a change of a record that was copied.
 struct PackIndexGrowth: Sendable {
-  /// In force meanwhile.
   let old: PackIndex
   let new: PackIndex
 
-  /// What has become of a record that was to be copied.
   enum Copy: Equatable, Sendable {
     case copied
-    /// Its change was made in both, or it was copied before.
+    /// The record was entered by its change, or copied before.
     case isThere
-    /// No entry leads to it.
+    /// No entry leads to the record.
     case isDead
-    /// The new index has no slot for it: the growth is given up, and begun anew with more buckets.
+    /// The new index has no slot, so the growth is aborted and restarted with more buckets.
     case isFull
   }
 
-  /// Makes the new index under a name of its own, in the place of one that was given up.
-  ///
-  /// - Parameter bucketCount: nil for half as many again.
+  /// Creates the new index as `nextName`, in place of an aborted one. It has 1.5 times the buckets by default.
   static func begin(
     of old: PackIndex, bucketCount: Int? = nil, in packs: PackDirectory, names: TemporaryNames
   ) throws -> PackIndexGrowth {
@@ -45,39 +40,28 @@ struct PackIndexGrowth: Sendable {
     }
   }
 
-  /// Unlinks an index whose growth has ended without it. It must not be in force.
+  /// Unlinks the index of an aborted growth, which must not be in force.
   static func giveUp(in packs: PackDirectory) throws(FileError) { try packs.unlinkOwn(PackIndex.nextName) }
 
-  /// Gives a new index that is in force the name that it should have.
   static func takeName(in packs: PackDirectory) throws(FileError) {
     let subdirectory = packs.subdirectory
     try subdirectory.directory.rename(PackIndex.nextName, to: PackIndex.name, in: subdirectory.directory)
   }
 
-  /// Whether an entry in force leads to a record. If not, none ever will, and its stripe need not be taken.
-  ///
-  /// - Parameters:
-  ///   - digest: of the record's name.
-  ///   - address: where the record lies.
+  /// Returns whether an entry in force leads to a record. Otherwise none ever will, and its stripe need not be taken.
   func isCurrent(_ digest: UInt64, at address: PackAddress) -> Bool { old.find(digest, at: address) != nil }
 
-  /// Copies the entry of a record, if it is the current one of its name and not copied yet.
-  ///
-  /// The caller holds the stripe of the name.
-  ///
-  /// - Parameters:
-  ///   - digest: of the record's name.
-  ///   - address: where the record lies.
+  /// Copies the entry of a record if it is current and not copied yet, under the stripe of the name.
   func copy(_ digest: UInt64, at address: PackAddress) -> Copy {
     guard let (slot, entry) = old.find(digest, at: address) else { return .isDead }
     if let (copy, entry) = new.find(digest, at: address) {
-      // A header that was written in place came with a time from before.
+      // A header that was written in place was entered with an earlier time.
       _ = new.raiseTime(to: old.time(at: slot), at: copy, of: entry)
       return .isThere
     }
     let copied = IndexEntry(tag: new.tag(of: digest), byteCount: entry.byteCount, address: address)
     guard let copy = new.insert(copied, digest, time: old.time(at: slot)) else { return .isFull }
-    // A load that notes its use meanwhile finds the copy, or its time is found here.
+    // Either a concurrent load finds the copy when it stores its use, or its time is read here.
     atomicMemoryFence(ordering: .sequentiallyConsistent)
     _ = new.raiseTime(to: old.time(at: slot), at: copy, of: copied)
     return .copied

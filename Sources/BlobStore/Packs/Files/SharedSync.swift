@@ -2,14 +2,14 @@ internal import Locks
 internal import Posix
 internal import Synchronization
 
-/// Brings a file to the medium for all threads of a process, one call at a time.
+/// Syncs a file for all threads of a process, one call at a time.
 ///
-/// The system tells an error of the medium once for an open file. Of two calls at one time, one would hear of what the other's
-/// bytes met. So each failure counts for all that waited, and who waited for a call that began after its last write needs none
-/// of its own.
+/// The kernel reports a write error only once for an open file, so one of two concurrent calls could consume the
+/// other's error. Each failure is therefore reported to all waiting threads. A thread makes no call if one started
+/// after its last write.
 final class SharedSync: Sendable {
   private struct Past: Sendable {
-    /// How many calls have ended; they are numbered from 1 on.
+    /// The number of completed calls, which are numbered from 1.
     var ended = 0
     var lastFailure: (number: Int, error: FileError)?
   }
@@ -18,10 +18,8 @@ final class SharedSync: Sendable {
   private let begun = Atomic(0)
   private let ended = Atomic(0)
 
-  /// Whether a call has failed before.
   var hasFailed: Bool { past.withLock { $0.lastFailure != nil } }
 
-  /// How many calls had begun and ended at one moment.
   struct Moment {
     fileprivate let begun: Int
     fileprivate let ended: Int
@@ -32,15 +30,11 @@ final class SharedSync: Sendable {
     return Moment(begun: begun.load(ordering: .acquiring), ended: ended)
   }
 
-  /// Returns once all that was written before a moment is on the medium.
-  ///
-  /// - Parameters:
-  ///   - moment: nil for now.
-  ///   - sync: the call.
+  /// Returns once all bytes that were written before a moment, by default now, are on the medium.
   func run(since moment: Moment? = nil, _ sync: () throws(FileError) -> Void) throws(FileError) {
     let moment = moment ?? self.moment()
     try past.withLock { past throws(FileError) in
-      // Of a call that was under way, it is not known which bytes it takes along. So it counts if it fails, and only then.
+      // A call in progress may not include all of those bytes, so only its failure counts, and not its success.
       let isDone = past.ended > moment.begun
       if !isDone {
         begun.store(past.ended + 1, ordering: .releasing)

@@ -1,34 +1,33 @@
 internal import BlobRecord
 
-/// Where things lie in a checkpoint of the packs: Spec/PackFormat.md.
+/// The layout of a checkpoint of the packs: Spec/PackFormat.md.
 package enum CheckpointLayout {
   /// The bytes `BLOBCKPT` as a little-endian integer.
   package static let magic: UInt64 = 0x5450_4B43_424F_4C42
   package static let version: UInt64 = 1
 
   package static let versionOffset = 8
-  /// No record that the checkpoint knows has a higher one.
+  /// An upper bound of the sequences in the checkpoint.
   package static let sequenceOffset = 16
-  /// Of the index that was copied.
+  /// The seed of the index that was copied.
   package static let seedOffset = 24
   package static let bucketCountOffset = 32
-  /// The packs whose chunks have a place in the table.
+  /// The number of packs in the table of covered chunks.
   package static let packCountOffset = 40
   /// The CRC-32 of all buckets.
   package static let bucketsCRCOffset = 56
-  /// The CRC-32 of the 60 bytes before it.
+  /// The CRC-32 of the preceding 60 bytes.
   package static let crcOffset = 60
   package static let headerFieldsByteCount = 64
   package static let headerByteCount = 4096
 
-  /// Four salts for each chunk that is covered, and zeros for any other.
+  /// The size of the four salts of a covered chunk, which are zeros for other chunks.
   package static let coverByteCount = 4 * PackLayout.quarterCount
 
   package static func coverOffset(pack: Int, chunk: Int) -> Int {
     headerByteCount + (pack * PackLayout.chunkCount + chunk) * coverByteCount
   }
 
-  /// The buckets lie there as in the index.
   package static func bucketsOffset(packs: Int) -> Int { coverOffset(pack: packs, chunk: 0) }
 
   package static func byteCount(packs: Int, buckets: Int) -> Int {
@@ -36,9 +35,8 @@ package enum CheckpointLayout {
   }
 }
 
-/// The header of a checkpoint of the packs.
 package struct CheckpointHeader: Hashable, Sendable {
-  /// No record that the checkpoint knows has a higher one.
+  /// An upper bound of the sequences in the checkpoint.
   package let sequence: UInt64
   package let seed: UInt64
   package let bucketCount: Int
@@ -53,7 +51,7 @@ package struct CheckpointHeader: Hashable, Sendable {
     self.bucketsCRC = bucketsCRC
   }
 
-  /// - Returns: nil unless the bytes begin with a header of this version.
+  /// Returns `nil` unless the bytes begin with a header of this version.
   package init?(decoding bytes: RawSpan) {
     guard bytes.byteCount >= CheckpointLayout.headerFieldsByteCount,
       Self.word(of: bytes, at: 0) == CheckpointLayout.magic,
@@ -62,7 +60,7 @@ package struct CheckpointHeader: Hashable, Sendable {
       let packs = Int(exactly: Self.word(of: bytes, at: CheckpointLayout.packCountOffset)),
       1...PackLayout.packCount ~= packs,
       let buckets = Int(exactly: Self.word(of: bytes, at: CheckpointLayout.bucketCountOffset)),
-      // No index has more than one for each record for which the packs have room.
+      // An index never has more buckets than the packs can contain records.
       1...packs * PackLayout.mostRecords ~= buckets,
       Self.word(of: bytes, at: CheckpointLayout.sequenceOffset) <= PackedHeader.sequenceMask >> 1
     else { return nil }
@@ -90,7 +88,6 @@ package struct CheckpointHeader: Hashable, Sendable {
     return bytes
   }
 
-  /// Bytes of the whole file.
   package var fileByteCount: Int { CheckpointLayout.byteCount(packs: packCount, buckets: bucketCount) }
 
   private static func word(of bytes: RawSpan, at offset: Int) -> UInt64 {

@@ -1,32 +1,29 @@
 package import BlobRecord
 
-/// Makes an index anew from the records of all chunks: which of them is the newest of its name, and which must be dead.
+/// Determines which record of each name is the newest in all chunks, and which have to be marked as dead.
 ///
-/// What it is given in which order makes no difference.
+/// The result does not depend on the order of the records.
 package struct PackRebuild: Sendable {
-  /// What the index has to hold for one name.
   package struct Entry: Hashable, Sendable {
     package let nameDigest: UInt64
     package let address: PackAddress
-    /// What the record takes in its chunk.
     package let byteCount: Int
-    /// Its update, which is the last use that is known of it.
+    /// The update time, which is the last known use of the record.
     package let lastUse: UnixTime
     fileprivate let sequence: UInt64
-    /// Of the name, by a secret of this process: strangers can make names of one digest, and not of one such hash.
+    /// A hash of the name with a secret of this process, because others can construct names with equal digests.
     let nameHash: UInt64
   }
 
-  /// The newest record of each name, in the order in which the names came.
+  /// The newest record of each name, in the order in which the names were added.
   package private(set) var entries: [Entry] = []
   private var table: PackRebuildTable
-  /// Records that a newer one of the same name replaces, whose payload is damaged, or that cannot be read, and that no bit says are
-  /// dead.
+  /// The unmarked records that are superseded, that have a damaged payload, or that cannot be read.
   package private(set) var mustDie: [PackAddress] = []
-  /// The highest sequence of all records, dead or not; the next one that is given must be above. 0 without any.
+  /// The highest sequence of all records, dead or not, or 0. The next issued sequence has to be higher.
   package private(set) var highestSequence: UInt64 = 0
 
-  /// - Parameter count: how many names are expected. More cost time.
+  /// - Parameter count: The expected number of names. A higher number costs time.
   package init(expecting count: Int = 0) {
     entries.reserveCapacity(count)
     table = PackRebuildTable(holding: count)
@@ -34,13 +31,7 @@ package struct PackRebuild: Sendable {
 
   package var count: Int { entries.count }
 
-  /// Takes account of a record.
-  ///
-  /// - Parameters:
-  ///   - record: found by a walk of its chunk.
-  ///   - isDead: whether its bit says so.
-  ///   - chunk: the bytes of its chunk.
-  /// - Complexity: O(*n*) for a record of *n* bytes, whose payload is compared with its checksum.
+  /// Adds a record that a walk of its chunk has found, in O(*n*) for *n* bytes, because its payload is verified.
   package mutating func add(_ record: PackedRecord, isDead: Bool, in chunk: RawSpan) {
     highestSequence = max(highestSequence, record.header.sequence)
     guard !isDead else { return }
@@ -55,9 +46,6 @@ package struct PackRebuild: Sendable {
     mustDie.append(entry.isNewer(than: rival) ? rival.address : entry.address)
   }
 
-  /// Takes account of records that cannot be read.
-  ///
-  /// - Parameter places: at which they may begin.
   package mutating func lose(_ places: [PackAddress]) { mustDie += places }
 
   fileprivate static func hash(of name: RawSpan) -> UInt64 {
@@ -68,44 +56,39 @@ package struct PackRebuild: Sendable {
 }
 
 extension PackRebuild.Entry {
-  /// Whether a record has this one's name.
   package func isOfName(_ name: RawSpan) -> Bool { PackRebuild.hash(of: name) == nameHash }
 
-  /// As for two of a walk.
+  /// Returns whether this record is newer, by the same rule as for two records of a walk.
   package func isNewer(than rival: PackedHeader, at place: PackAddress) -> Bool {
     (sequence, address.rawValue) > (rival.sequence, place.rawValue)
   }
 
-  /// No two records have one sequence unless bytes were forged or copied; then the address decides.
+  /// The address breaks ties, because two records have the same sequence only if bytes were forged or copied.
   fileprivate func isNewer(than rival: Self) -> Bool {
     (sequence, address.rawValue) > (rival.sequence, rival.address.rawValue)
   }
 }
 
-/// Finds the entries of a rebuild by their names.
-///
-/// It is an open-addressed table by the hash that each entry has: a dictionary would hash that once more.
+/// Finds the entries of a rebuild by their names. The open-addressed table uses the hash that each entry already has,
+/// whereas a dictionary would hash it again.
 struct PackRebuildTable: Sendable {
   typealias Entry = PackRebuild.Entry
 
-  /// The number of an entry plus 1, below the high bits of its hash; 0 for none.
+  /// The number of an entry plus 1, below the high bits of its hash, or 0 for an empty slot.
   private var slots: [UInt64]
   private var mask: UInt64
 
-  /// Packs have room for fewer records than these bits can count.
+  /// The bits of an entry's number, which exceed the number of records that packs can contain.
   private static let numberMask: UInt64 = 1 << 40 - 1
 
   init(holding count: Int) {
-    // At most half of the slots get used, so that a search ends soon.
+    // At most half of the slots are used, so that searches are short.
     let slotCount = 1 << (Int.bitWidth - max(count, 8).leadingZeroBitCount + 1)
     slots = [UInt64](repeating: 0, count: slotCount)
     mask = UInt64(slotCount - 1)
   }
 
-  /// Finds the entry of the same name, or adds this one as the next.
-  ///
-  /// - Parameter entries: those that were added, in their order.
-  /// - Returns: the number of the entry; nil if this one was added.
+  /// Returns the number of the entry with the same name, or adds this entry as the next one and returns `nil`.
   mutating func number(of entry: Entry, among entries: [Entry]) -> Int? {
     if entries.count * 2 >= slots.count { grow(entries) }
     var place = entry.nameHash & mask

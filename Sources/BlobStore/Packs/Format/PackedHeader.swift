@@ -1,20 +1,19 @@
 package import BlobRecord
 
-/// The header of a record in a pack: what a record file says in 64 bytes, in 40, and the record's sequence.
+/// The header of a record in a pack: the 64 bytes of a record file's header in 40, and the record's sequence.
 ///
-/// Any record whose header is as stores write it can be packed, and leaves a pack with the header it came with.
+/// Any record whose header is in the form that stores write can be packed, and is unpacked with the same header.
 package struct PackedHeader: Hashable, Sendable {
-  /// The number of the record among all that were ever packed: the highest one of a key is its newest. Below 2^56.
+  /// The record's position among all packed records, below 2^56. A key's newest record has its highest sequence.
   package let sequence: UInt64
-  /// 1 to 255.
   package let nameByteCount: UInt8
   package let payloadByteCount: UInt16
-  /// The bytes of the extension behind the payload; 0 without one.
+  /// The size of the extension after the payload, or 0 without an extension.
   package let extensionByteCount: UInt16
   package let payloadChecksum: UInt32
-  /// Seconds to live, as `RecordHeader` has them.
+  /// The time to live in seconds, as in `RecordHeader`.
   package let ttl: UInt64
-  /// Unix seconds.
+  /// In Unix seconds.
   package let updateTime: UInt64
   package var refCount: UInt32
 }
@@ -26,23 +25,18 @@ extension PackedHeader {
   static let timeMask: UInt64 = 1 << timeBitCount - 1
   static let sequenceBitCount: UInt64 = 56
   static let sequenceMask: UInt64 = 1 << sequenceBitCount - 1
-  /// In place of a ttl of `Int64.max`, which a blob has that never expires.
+  /// The stored form of a ttl of `Int64.max`, which means that a blob never expires.
   static let storedNever: UInt64 = timeMask
   static let never = UInt64(Int64.max)
-  /// What stores set, and the extension's, which some records have.
+  /// The flags that stores set, apart from the extension's flag, which only some records have.
   static let requiredFlags: RecordFlags = [.payloadChecksum, .keyDigest]
 
   static func flags(hasExtension: Bool) -> RecordFlags {
     hasExtension ? requiredFlags.union(.hasExtension) : requiredFlags
   }
 
-  /// The header that the record has in a pack; nil if it has to stay a file.
-  ///
-  /// - Parameters:
-  ///   - header: of the record as a file. Its extension is taken to be all that is behind the payload.
-  ///   - nameDigest: of the file name.
-  ///   - nameByteCount: the bytes of the file name.
-  ///   - sequence: below 2^56.
+  /// Creates the packed form of a header, or returns `nil` if the record has to stay a file. The extension has to
+  /// consist of all bytes after the payload.
   package init?(_ header: RecordHeader, nameDigest: UInt64, nameByteCount: Int, sequence: UInt64) {
     let tail = Int(header.reserved4)
     guard header.flags == Self.flags(hasExtension: tail > 0), tail == 0 || tail >= RecordExtension.footerByteCount,
@@ -61,9 +55,7 @@ extension PackedHeader {
     refCount = header.refCount
   }
 
-  /// The header of the record as a file.
-  ///
-  /// - Parameter nameDigest: of the file name, which a pack does not store.
+  /// Returns the header of the record as a file, with the digest of its file name, which a pack does not store.
   package func recordHeader(nameDigest: UInt64) -> RecordHeader {
     RecordHeader(
       refCount: refCount, ttl: ttl, updateTime: updateTime, payloadSize: UInt64(payloadByteCount),
@@ -75,13 +67,12 @@ extension PackedHeader {
 // MARK: - Where its parts lie
 
 extension PackedHeader {
-  /// The bytes of header, name, payload and extension.
   var contentByteCount: Int { extensionRange.upperBound }
 
-  /// The bytes the record takes in its chunk: at least 64.
+  /// The size of the record in its chunk: at least 64.
   package var byteCount: Int { max(contentByteCount, PackLayout.smallestRecordByteCount) }
 
-  // In bytes from the record's begin.
+  // The ranges are relative to the beginning of the record.
   package var nameRange: Range<Int> {
     let start = PackLayout.recordHeaderByteCount
     return start..<(start + Int(nameByteCount))
@@ -92,7 +83,7 @@ extension PackedHeader {
     return start..<(start + Int(payloadByteCount))
   }
 
-  /// Payload and extension: what a record file has behind its header.
+  /// The range of payload and extension, which follow the header in a record file.
   package var bodyRange: Range<Int> { payloadRange.lowerBound..<extensionRange.upperBound }
 
   package var extensionRange: Range<Int> {
@@ -102,32 +93,25 @@ extension PackedHeader {
 }
 
 extension PackedHeader {
-  /// Where the words of a header lie.
   enum Field {
     static let crc = 0
     static let payloadChecksum = 4
-    /// The sequence, and the bytes of the name in the highest byte.
+    /// The sequence, and the size of the name in the highest byte.
     static let sequence = 8
-    /// The update time, the bytes of the payload, and the flags in the highest byte.
+    /// The update time, the size of the payload, and the flags in the highest byte.
     static let update = 16
-    /// The ttl, the bytes of the extension, and 0 in the highest byte.
+    /// The ttl, the size of the extension, and 0 in the highest byte.
     static let life = 24
     static let refCount = 32
     static let mark = 36
-    /// The crc covers all behind itself, and the name.
+    /// The CRC covers all following bytes of the header, and the name.
     static let firstChecked = 4
   }
 
   private static let sizeShift = timeBitCount
   private static let highestByteShift: UInt64 = 56
 
-  /// Writes header and name to the first bytes: 40 and those of the name.
-  ///
-  /// - Parameters:
-  ///   - name: the file name, `nameByteCount` bytes.
-  ///   - address: where the record will begin.
-  ///   - salt: of the quarter of the chunk in which it begins.
-  ///   - bytes: at least as many as are written.
+  /// Writes header and name to the first bytes of a record, for its address and the salt of the address's quarter.
   package func encode(name: RawSpan, at address: PackAddress, salt: UInt32, into bytes: inout MutableRawSpan) {
     precondition(name.byteCount == Int(nameByteCount))
     let nameRange = nameRange
@@ -151,16 +135,12 @@ extension PackedHeader {
     bytes.storeBytes(of: crc.littleEndian, toByteOffset: Field.crc, as: UInt32.self)
   }
 
-  /// Takes the header of a record that begins with these bytes; nil if no such record lies at the address.
+  /// Decodes the header of a record, or returns `nil` if no valid record begins at the address.
   ///
-  /// The record lies within its chunk, as far as its sizes say. Compare `byteCount` with the bytes at hand before taking
-  /// a part of it.
+  /// The record does not exceed its chunk, but may exceed `bytes`. Compare `byteCount` before accessing a part of it.
+  /// The bytes have to include header and name.
   ///
-  /// - Parameters:
-  ///   - bytes: from the address on; header and name have to be among them.
-  ///   - address: where they were read.
-  ///   - salt: of the quarter of the chunk in which the address lies.
-  /// - Complexity: O(*n*) for *n* bytes of header and name. The crc is computed of what looks like a header only.
+  /// - Complexity: O(*n*) for *n* bytes of header and name. The CRC is computed only for plausible headers.
   package init?(decoding bytes: RawSpan, at address: PackAddress, salt: UInt32) {
     guard bytes.byteCount > PackLayout.recordHeaderByteCount,
       Self.word(of: bytes, at: Field.mark, as: UInt32.self) == Self.mark, address.canHoldRecord
@@ -189,9 +169,7 @@ extension PackedHeader {
     guard Self.word(of: bytes, at: Field.crc, as: UInt32.self) == crc else { return nil }
   }
 
-  /// What tells that bytes are not the record that should lie at an address.
-  ///
-  /// - Parameter salt: nil where the quarter has none.
+  /// Returns the reason why bytes are not a valid record. The salt is `nil` if the quarter has no salt.
   package static func breach(of bytes: RawSpan, at address: PackAddress, salt: UInt32?) -> RecordError {
     guard bytes.byteCount > PackLayout.recordHeaderByteCount else {
       return .notEnoughDataToGetHeader(byteCount: Int64(bytes.byteCount))
@@ -205,10 +183,7 @@ extension PackedHeader {
       computed: checksum(of: bytes, through: end, at: address, salt: salt ?? 0))
   }
 
-  /// Where the name lies, as a header says that may be damaged elsewhere.
-  ///
-  /// - Parameter bytes: from the place of the record on.
-  /// - Returns: nil where there can be none.
+  /// Returns the range of the name according to a header that may be damaged, or `nil` if the range is invalid.
   package static func claimedNameRange(in bytes: RawSpan) -> Range<Int>? {
     guard bytes.byteCount > PackLayout.recordHeaderByteCount else { return nil }
     let count = Int(word(of: bytes, at: Field.sequence, as: UInt64.self) >> highestByteShift)
@@ -216,17 +191,17 @@ extension PackedHeader {
     return count > 0 && start + count <= bytes.byteCount ? start..<(start + count) : nil
   }
 
-  /// Whether bytes that begin with the record end with no part of it missing, and its payload is what was stored.
+  /// Returns whether bytes contain the complete record, with a payload that matches its checksum.
   package func isPayloadSound(in bytes: RawSpan) -> Bool {
     byteCount <= bytes.byteCount && CRC32.checksum(of: bytes.extracting(payloadRange)) == payloadChecksum
   }
 
-  /// The crc of a header, which holds for its place and for this life of its chunk alone.
+  /// Returns the CRC of a header, which is valid only for its address and for this life of its chunk.
   private static func checksum(
     of bytes: RawSpan, through end: Int, at address: PackAddress, salt: UInt32
   ) -> UInt32 {
     var crc = CRC32()
-    // Twelve bytes: the salt, and the address behind it.
+    // Twelve bytes: the salt, followed by the address.
     let words = ((UInt64(salt) | address.rawValue << 32).littleEndian, (address.rawValue >> 32).littleEndian)
     unsafe withUnsafeBytes(of: words) { crc.update(unsafe $0.bytes.extracting(first: 12)) }
     crc.update(bytes.extracting(Field.firstChecked..<end))

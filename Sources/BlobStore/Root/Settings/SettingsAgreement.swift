@@ -4,19 +4,17 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// Compares a store's configuration with what its directory says of itself, when the store opens the directory.
+/// Compares a store's configuration with the settings of its directory when the store opens the directory.
 ///
-/// Layout and naming must be the directory's: by others, loads find nothing and stores mix layouts. In all else the
-/// configuration holds, and a difference is logged once.
+/// Layout and naming must match the directory, because otherwise loads find nothing and stores mix layouts. In all
+/// other respects the configuration takes precedence, and a difference is logged once.
 final class SettingsAgreement: Sendable {
   private let configuration: BlobStore.Configuration
   private let hasTold = Atomic(false)
 
   init(_ configuration: BlobStore.Configuration) { self.configuration = configuration }
 
-  /// Compares them, and tells the root where its records lie, and which are packed.
-  ///
-  /// - Throws: `layoutMismatch`; `settingsUnreadable`.
+  /// Compares them, and determines arrangement and packing. Throws `layoutMismatch` or `settingsUnreadable`.
   func check(_ root: OpenRoot, isForStore: Bool) throws {
     let said = try root.settings()
     if let said { try compare(said, root) }
@@ -29,7 +27,7 @@ final class SettingsAgreement: Sendable {
     let own = BlobStore.DirectorySettings(configuration)
     let differences = DirectorySetting.allCases.compactMap { Difference($0, said, own) }
     guard !differences.contains(where: \.isOfLayout) else { throw Self.mismatch(said, configuration.layout, file) }
-    // A visitor that leaves no hint does not speak for the directory: it may be meant to differ.
+    // A program that leaves no hint may differ from the directory on purpose.
     guard !differences.isEmpty, configuration.access.leavesHint, !hasTold.exchange(true, ordering: .relaxed) else {
       return
     }
@@ -46,10 +44,9 @@ final class SettingsAgreement: Sendable {
 
     var isOfLayout: Bool { setting == .naming || setting == .layout }
 
-    /// - Returns: nil where the directory says nothing, or the same.
     init?(_ setting: DirectorySetting, _ said: BlobStore.DirectorySettings, _ own: BlobStore.DirectorySettings) {
       guard let text = said.text(of: setting), text != own.text(of: setting) else { return nil }
-      // A store without an arrangement or a packing goes by the directory's.
+      // A store without an arrangement or a packing uses the directory's.
       if setting == .layout, own.arrangement == nil { return nil }
       if setting == .packing, own.packing == nil { return nil }
       self.setting = setting
@@ -72,6 +69,5 @@ final class SettingsAgreement: Sendable {
 }
 
 extension RecordLayout {
-  /// As the settings file has it.
   var words: String { "\(naming.rawValue), \(arrangement.rawValue)" }
 }

@@ -1,25 +1,22 @@
 internal import BlobRecord
 internal import Posix
 
-/// `.blobcache.conf` at the root, which keeps the settings of a directory: Spec/Semantics.md, P16.
+/// `.blobcache.conf` at the root, which contains the settings of a directory (Spec/Semantics.md, P16).
 ///
-/// It is text of a few lines, so that `cat` shows it. The first line says its version, the last one has a checksum of all
-/// before it. A file that is not whole and believed is an error, because a collection by wrong settings removes what
-/// should stay.
+/// It is a short text that `cat` can show. The first line contains the version, and the last one a checksum of all
+/// lines before it. An incomplete or untrusted file is an error, because wrong settings would remove records.
 enum SettingsFile {
   static let name = ".blobcache.conf"
 
-  /// The largest file that is read.
   static let maximumByteCount = 4096
 
   private static let version = "blobcache 2"
-  /// Of which no program has changed a stripe by a word: it locks bytes.
+  /// In this version, programs locked the bytes of stripes, not their words.
   private static let earlierVersion = "blobcache 1"
   private static let checkName = "check"
 
-  /// Why the content of a file is no settings.
   struct Mistake: Error, Equatable {
-    /// From 1; nil for the file as a whole.
+    /// The number of the line, from 1, or `nil` for the whole file.
     var line: Int?
     let text: String
   }
@@ -75,7 +72,6 @@ enum SettingsFile {
     }
   }
 
-  /// The CRC-32 of the lines, in eight hexadecimal digits.
   private static func check(of lines: [UInt8]) -> String {
     let digits = String(unsafe CRC32.checksum(of: lines.span.bytes), radix: 16)
     return String(repeating: "0", count: 8 - digits.count) + digits
@@ -85,11 +81,9 @@ enum SettingsFile {
 // MARK: - File
 
 extension OpenRoot {
-  /// The settings that the directory keeps; nil if it keeps none.
+  /// Reads the settings of the directory, if it has any, or throws `settingsUnreadable`.
   ///
-  /// System calls: `openat2(2)`, and with a file `fstat(2)`, `pread(2)` and `close(2)`.
-  ///
-  /// - Throws: `settingsUnreadable`.
+  /// System calls: `openat2(2)`, and if the file exists, `fstat(2)`, `pread(2)`, and `close(2)`.
   func settings() throws -> BlobStore.DirectorySettings? {
     switch try directory.openFile(SettingsFile.name, for: .read) {
     case .absent: return nil
@@ -119,9 +113,9 @@ extension OpenRoot {
   }
 }
 
-/// A setting that a directory can keep, by its name in the settings file and as an option of the tool.
+/// A setting of a directory, with its name in the settings file and as an option of the tool.
 ///
-/// A setting more is a property of `DirectorySettings`, a case here, and its text in both directions.
+/// A new setting needs a property of `DirectorySettings`, a case here, and its conversion to and from text.
 package enum DirectorySetting: String, CaseIterable, Sendable {
   case defaultTimeToLive = "default-ttl"
   case sizeLimit = "size-limit"
@@ -132,7 +126,7 @@ package enum DirectorySetting: String, CaseIterable, Sendable {
   case layout
   case packing
 
-  /// The values that the settings file may have, in words that follow "must be".
+  /// A description of the valid values that completes a sentence with "must be".
   package var forms: String {
     switch self {
     case .defaultTimeToLive: "a number of seconds from \(Self.minimumTimeToLive) on, or never"
@@ -150,7 +144,7 @@ package enum DirectorySetting: String, CaseIterable, Sendable {
 }
 
 extension BlobStore.DirectorySettings {
-  /// A setting's value in the settings file; nil if it is not said.
+  /// Returns a setting's value in the settings file, or `nil` if it is not set.
   package func text(of setting: DirectorySetting) -> String? {
     switch setting {
     case .defaultTimeToLive: defaultTimeToLive.map { $0 >= .never ? "never" : "\($0.secondsRoundedUp)" }
@@ -164,9 +158,7 @@ extension BlobStore.DirectorySettings {
     }
   }
 
-  /// Takes a setting's value from the settings file.
-  ///
-  /// - Returns: false where the text is no value of the setting; then nothing is changed.
+  /// Parses a setting's value. Returns `false`, without a change, if the text is not valid.
   mutating func set(_ setting: DirectorySetting, to text: String) -> Bool {
     switch setting {
     case .defaultTimeToLive:
@@ -214,7 +206,7 @@ extension BlobStore.DirectorySettings.Limit {
 }
 
 extension Int64 {
-  /// A number in decimal digits alone, without a sign or leading zeros, so that each has one spelling.
+  /// Parses a number of decimal digits without a sign or leading zeros, so that each number has one spelling.
   fileprivate init?(decimal text: String) {
     guard let value = Int64(text), value >= 0, String(value) == text else { return nil }
     self = value

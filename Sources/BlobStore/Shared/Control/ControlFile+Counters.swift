@@ -2,9 +2,7 @@ internal import Posix
 internal import Synchronization
 
 extension ControlFile {
-  /// Counts a change of a record file: what was there before, and what is there now.
-  ///
-  /// - Returns: the counters afterwards; nil where there are none.
+  /// Counts the change of a record file. Returns the new counters, or `nil` without shared memory.
   @discardableResult
   func count(from before: RecordSize?, to after: RecordSize?) -> BlobStore.UsageEstimate? {
     guard isMapped else { return nil }
@@ -22,7 +20,7 @@ extension ControlFile {
     return counters
   }
 
-  /// The counters as they are; they mean something once they are known.
+  /// The current counters, which are meaningful only if `countersAreKnown`.
   var counters: BlobStore.UsageEstimate? {
     guard isMapped else { return nil }
     func value(at offset: Int) -> Int64 { counter(offset) { $0.load(ordering: .acquiring) } }
@@ -32,17 +30,17 @@ extension ControlFile {
       lockedBytes: value(at: ControlLayout.Counter.lockedBytes.present))
   }
 
-  /// Whether a full enumeration has counted the directory since the file was made.
+  /// A Boolean value that indicates whether a full enumeration has counted the directory since the file was created.
   var countersAreKnown: Bool {
     isMapped && counter(ControlLayout.countersAreKnownOffset) { $0.load(ordering: .acquiring) } == 1
   }
 
-  /// Whether a record was ever stored since the file was made. Where memory is not shared, nobody knows.
+  /// A Boolean value that indicates whether a record was ever stored, which is always `true` without shared memory.
   var hasCountedRecords: Bool {
     !isMapped || counter(ControlLayout.Counter.records.added) { $0.load(ordering: .acquiring) } != 0
   }
 
-  /// All that was ever added to the counters.
+  /// The sum of all additions to each counter.
   private var added: BlobStore.UsageEstimate {
     func value(_ place: ControlLayout.Counter) -> Int64 { counter(place.added) { $0.load(ordering: .acquiring) } }
     return BlobStore.UsageEstimate(
@@ -50,23 +48,21 @@ extension ControlFile {
       lockedRecords: value(.lockedRecords), lockedBytes: value(.lockedBytes))
   }
 
-  /// The counters before an enumeration; nil where there are none.
   func counterReading() -> CounterReading? {
     guard isMapped else { return nil }
-    // Read before the counters, so what is added in between counts as added during the enumeration.
+    // Read before the counters, so an addition between the two reads counts as made during the enumeration.
     let added = added
     return counters.map { CounterReading(present: $0, added: added) }
   }
 
-  /// Corrects the counters by a full enumeration.
+  /// Corrects the counters after a full enumeration.
   ///
-  /// Others may have added and removed records during the enumeration, and it cannot tell how many of them it met. So it
-  /// tells the least and the most that there can be. Counters in between stay; others, and unknown ones, become the most.
-  /// Counters that say too much make the next collection early. Those that say too little would let stores exceed a limit.
+  /// Other stores may have added and removed records during the enumeration, which has seen an unknown number of
+  /// them. This gives a lower and an upper bound. Known counters between the bounds stay, and all others become the
+  /// upper bound: counters that are too high start the next collection early, whereas counters that are too low would
+  /// let stores exceed a limit.
   ///
-  /// - Parameters:
-  ///   - removed: what the enumeration has removed itself.
-  ///   - start: the counters when it began.
+  /// - Parameter removed: The records that the enumeration itself has removed.
   func correctCounters(
     to found: BlobStore.UsageEstimate, removed: BlobStore.UsageEstimate, since start: CounterReading
   ) {
@@ -78,7 +74,7 @@ extension ControlFile {
       let (now, most) = (present[keyPath: value], found[keyPath: value] &+ added[keyPath: value])
       let least = found[keyPath: value] &- removedByOthers[keyPath: value]
       if areKnown, least <= now, now <= most { return }
-      // A record that is counted may not be in its place yet. Without it, the counters would say too little.
+      // A counted record may not be in its place yet. Without it, the counters would be too low.
       guard most >= now || start.isSettled else {
         mustStayUnknown = !areKnown
         return
@@ -94,21 +90,18 @@ extension ControlFile {
   }
 }
 
-/// The counters of a directory before an enumeration.
 struct CounterReading {
   let present: BlobStore.UsageEstimate
-  /// All that was ever added to each.
   fileprivate let added: BlobStore.UsageEstimate
-  /// Whether each change that was counted before the reading had ended before the enumeration began. Else a record may be counted
-  /// that the enumeration has not met.
+  /// A Boolean value that indicates whether each change that was counted before the reading had ended before the
+  /// enumeration. Otherwise the enumeration may have missed a counted record.
   var isSettled = false
 }
 
 #if DEBUG
   extension ControlFile {
-    /// Traps where the counters cannot be right. For tests, while no operation of any process is under way.
-    ///
-    /// - Parameter present: what a walk finds. A change is counted before it is visible, so the counters never say less.
+    /// Traps if the counters cannot be right. For tests, while no operation of any process is in progress. A change
+    /// is counted before it is visible, so the counters are never less than the result of a walk.
     func checkInvariants(against present: BlobStore.UsageEstimate) {
       precondition(headerChangesHere.load(ordering: .relaxed) == 0)
       guard countersAreKnown, let counters else { return }

@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import Synchronization
 
 extension ControlFile {
-  /// Numbers that stand for the namings in the hint.
+  /// The namings, whose indices are stored in the hint.
   private static let namings: [RecordNaming] = [.encoded, .verbatim, .sha256]
   private static let arrangements: [RecordArrangement] = [.flat, .prefix, .spread]
 
@@ -16,7 +16,7 @@ extension ControlFile {
       layout: RecordLayout(naming: Self.namings[naming], arrangement: Self.arrangements[arrangement]))
   }
 
-  /// Programs that see a directory differently overwrite each other's hint word by word: it is only a hint.
+  /// Stores the hint word by word. Different programs may mix their words, because it is only a hint.
   func setHint(_ hint: DirectoryHint) {
     let words = [
       1, hint.defaultExpiration, hint.sizeLimit ?? 0, Int64(Self.namings.firstIndex(of: hint.layout.naming) ?? 0),
@@ -25,13 +25,13 @@ extension ControlFile {
     setHintWords(words)
   }
 
-  /// The hint's words as they lie: whether it is set, default expiration, size limit, naming, arrangement.
+  /// The words of the hint: whether it is set, default expiration, size limit, naming, arrangement.
   func hintWords() -> [Int64]? {
     guard isMapped else { return nil }
     return ControlLayout.hintOffsets.map { counter($0) { $0.load(ordering: .relaxed) } }
   }
 
-  /// Sets the hint, once for as long as the file is open.
+  /// Stores the hint once, as long as the file is open.
   func leaveHint(_ hint: DirectoryHint) {
     guard !hasLeftHint.load(ordering: .relaxed), !hasLeftHint.exchange(true, ordering: .relaxed) else { return }
     if self.hint != hint { setHint(hint) }
@@ -39,7 +39,7 @@ extension ControlFile {
 
   func setHintWords(_ words: [Int64]) {
     guard isMapped else { return }
-    // The first word, last: it says that the others are there.
+    // The first word is stored last, because it indicates that the others are valid.
     for (offset, word) in zip(ControlLayout.hintOffsets, words).reversed() {
       counter(offset) { $0.store(word, ordering: .releasing) }
     }

@@ -1,4 +1,4 @@
-/// Where a collection that was cut short goes on, by the holder of the collector's lock.
+/// The position at which an interrupted collection continues, protected by the collector's lock.
 extension ControlFile {
   var nextPosition: WalkPosition {
     get {
@@ -8,7 +8,7 @@ extension ControlFile {
         offset: word(at: ControlLayout.nextOffsetOffset))
     }
     set {
-      // In this order: a process that dies between two of them leaves no offset for another subdirectory.
+      // The order matters: a process that dies in between leaves no offset for another subdirectory.
       setWord(0, at: ControlLayout.nextInodeOffset)
       setWord(Int64(bitPattern: newValue.digest), at: ControlLayout.nextNameOffset)
       setWord(newValue.offset, at: ControlLayout.nextOffsetOffset)

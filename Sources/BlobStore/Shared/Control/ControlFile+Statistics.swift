@@ -3,7 +3,7 @@ internal import Posix
 internal import Synchronization
 
 extension ControlFile {
-  /// The statistics in the file. A count below zero becomes zero.
+  /// The statistics in the file, in which negative counts become zero.
   var statistics: BlobStore.CollectionStatistics {
     var statistics = BlobStore.CollectionStatistics()
     guard isMapped else { return statistics }
@@ -31,7 +31,7 @@ extension ControlFile {
     return statistics
   }
 
-  /// Adds a collection. The caller holds the collector's lock. Evictions need none: others may add to the sums at once.
+  /// Adds a collection under the collector's lock. An eviction needs no lock, because the sums are atomic.
   func record(
     _ report: BlobStore.CollectionReport, _ evictions: EvictionSums, _ kind: CollectionKind, at now: UnixTime
   ) {
@@ -61,7 +61,7 @@ extension ControlFile {
     add(report.temporary, at: ControlLayout.temporaryOffset)
     add(report.bytesFreed, at: ControlLayout.bytesFreedOffset)
     add(milliseconds, at: ControlLayout.millisecondsOffset)
-    // A stopped pass is not done: the next one must not be skipped for it.
+    // A stopped pass is incomplete, so it must not make the next one be skipped.
     guard kind == .whole, !report.wasStopped else { return }
     setWord(Int64(CurrentProcess.identifier), at: ControlLayout.lastPassProcessOffset)
     setWord(milliseconds, at: ControlLayout.lastPassMillisecondsOffset)
@@ -70,24 +70,19 @@ extension ControlFile {
   }
 }
 
-/// The work that a collection has done.
 enum CollectionKind {
-  /// It has done all that a collection does.
   case whole
-  /// It has evicted records that are known from an earlier one.
+  /// A collection that only evicted records known from an earlier one.
   case eviction
-  /// It has removed what had expired, and found the records that are next to be evicted. It keeps no limits, so the next collection is due as
-  /// before.
+  /// A collection that only removed expired records and found the next ones to evict, and postpones no collection.
   case lookAhead
 }
 
-// A ring: the sums at the end of each of the last whole collections.
+// A ring of the sums at the end of the last whole collections.
 extension ControlFile {
   private static let wordCount = ControlLayout.passByteCount / 8
 
-  /// Notes the sums as they are at the end of a whole collection, by the holder of the collector's lock.
-  ///
-  /// - Parameter statistics: with that collection in them.
+  /// Records the sums, including the collection that ends now, under the collector's lock.
   func notePass(_ statistics: BlobStore.CollectionStatistics, at now: UnixTime, milliseconds: Int64) {
     let traffic = traffic
     let words = [
@@ -98,9 +93,9 @@ extension ControlFile {
     for (index, word) in words.enumerated() { setWord(word, at: offset + index * 8) }
   }
 
-  /// The last whole collections, the latest first, each with what has happened since the one before.
+  /// Returns the last whole collections, the latest first, each with the changes since the one before.
   ///
-  /// The oldest one noted only tells where the next one begins, unless it was the first of all.
+  /// The oldest recorded pass only provides the start of the next one, unless it was the first of all.
   func recentPasses(_ statistics: BlobStore.CollectionStatistics) -> [BlobStore.RecentPass] {
     guard isMapped, statistics.passes > 0 else { return [] }
     let last = statistics.passes
@@ -108,7 +103,7 @@ extension ControlFile {
     return (first...last).reversed().compactMap { number in
       let words = words(ofPass: number)
       let before = number > 1 ? self.words(ofPass: number - 1) : [Int64](repeating: 0, count: Self.wordCount)
-      // An older program notes no passes.
+      // Older versions record no passes.
       guard words[0] > 0, number == 1 || before[0] > 0 else { return nil }
       func since(_ index: Int) -> Int64 { max(0, max(0, words[index]).saturatingSubtracting(max(0, before[index]))) }
       return BlobStore.RecentPass(
@@ -126,21 +121,17 @@ extension ControlFile {
   }
 }
 
-/// A load as it is counted.
 enum CountedLoad {
   case miss
   case hit(byteCount: Int)
-  /// Answered by a cache in front of the store.
   case hitInMemory(byteCount: Int)
 }
 
 extension ControlFile {
-  /// The sums of a block, in their order there.
   private enum TrafficSum: Int {
     case diskHits, memoryHits, misses, bytesServed, stores, bytesStored
   }
 
-  /// Counts a load. Counts of other threads and processes never undo it.
   func count(_ load: CountedLoad, of digest: UInt64) {
     guard isMapped else { return }
     switch load {
@@ -163,7 +154,7 @@ extension ControlFile {
     add(byteCount, to: .bytesStored, of: digest)
   }
 
-  /// Counts what was asked of a remote tier. The file is mapped.
+  /// Counts the requests to a remote tier. The file must be mapped.
   func count(_ remote: BlobStore.RemoteTraffic) {
     for (index, count) in BlobStore.RemoteTraffic.counts.enumerated() where remote[keyPath: count] != 0 {
       counter(Self.offsetOfRemoteSum(index)) { _ = $0.wrappingAdd(remote[keyPath: count], ordering: .relaxed) }
@@ -181,7 +172,7 @@ extension ControlFile {
     ControlLayout.trafficOffset + block * ControlLayout.trafficBlockByteCount + sum.rawValue * 8
   }
 
-  /// The traffic in the file. A count below zero becomes zero.
+  /// The traffic in the file, in which negative counts become zero.
   var traffic: BlobStore.Traffic {
     var traffic = BlobStore.Traffic()
     guard isMapped else { return traffic }
@@ -205,32 +196,27 @@ extension ControlFile {
     return traffic
   }
 
-  /// Begins to count anew.
   func clearTraffic(at now: UnixTime) {
     guard isMapped else { return }
     let end = ControlLayout.trafficOffset + ControlLayout.trafficBlockCount * ControlLayout.trafficBlockByteCount
-    // The sums of the remote tier lie right before the others.
+    // The sums of the remote tier directly precede the others.
     for offset in stride(from: ControlLayout.remoteTrafficOffset, to: end, by: 8) { setWord(0, at: offset) }
     setWord(now.seconds, at: ControlLayout.countedSinceOffset)
   }
 }
 
-/// The cause of an eviction.
 enum EvictionCause: Int, CaseIterable {
   case sizeLimit, countLimit
-  /// The volume has too little room left.
   case freeSpace
-  /// A trim's goal.
   case trim
 }
 
-/// The evictions of a collection, by cause, and the age of the evicted records.
+/// The evictions of a collection by cause, and the ages of the evicted records.
 struct EvictionSums {
-  /// The cause of the next evictions.
   var cause = EvictionCause.trim
-  /// In the order of the causes.
+  /// The counts in the order of the causes.
   private(set) var counts = [Int64](repeating: 0, count: EvictionCause.allCases.count)
-  /// Seconds since the last update, of all whose time is known.
+  /// The sum of the seconds since the last update of the `aged` records, whose update times are known.
   private(set) var age: Int64 = 0
   private(set) var aged: Int64 = 0
 

@@ -3,46 +3,42 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// What collections know of subdirectories that they have walked. It is kept in the control file, so that the next
-/// collection passes over those in which nothing can have become due.
+/// The marks of walked subdirectories, which let the next collection skip those in which no record can be due.
 ///
-/// A mark holds as long as the subdirectory has the change time from before the walk. Any program that makes, replaces
-/// or removes a file in it changes that time; a change of a header does not. Only two of those can make a record due
-/// earlier than the mark says: an unlock, and a touch that moves a time back. Both lower the mark first, and no mark is
-/// opened while one of them is under way. An extension that makes its file longer ends the mark in the same way. A header
-/// that another program changes in place goes unnoticed until the next
-/// collection that walks everything, a day later at the most.
+/// A mark is valid as long as the change time of the subdirectory equals the time before the walk. Any program that
+/// creates, replaces, or removes a file changes that time, but a change of a header does not. Two such changes can
+/// make a record due earlier than the mark states: an unlock, and a touch that moves a time back. Both lower the mark
+/// first, and no mark is opened while one of them is in progress. An extension that makes its file longer invalidates
+/// the mark in the same way. A header that another program changes in place is noticed only by the next collection
+/// that examines everything, at most a day later.
 ///
-/// Only the holder of the collector's lock makes and uses marks; any writer lowers them.
+/// Only the holder of the collector's lock creates and uses marks, but any writer may lower them.
 struct SubdirectoryMarks {
-  /// One subdirectory's mark, as a collection reads it and adds it up.
   struct Mark {
     var changeTime: Int64
     var inode: UInt64
-    /// The oldest update time, or modification time of a damaged file, of those that last as long as the default
-    /// expiration says.
+    /// The oldest update time of records with the default expiration, or modification time of damaged files.
     var oldestUpdate = Int64.max
-    /// When the first of the other records expires.
+    /// The time at which the first of the other records expires.
     var earliestExpiry = Int64.max
     var records: Int64 = 0
     var bytes: Int64 = 0
   }
 
-  /// More are not in a subdirectory: the sum of all marks is a number.
+  /// A bound above any real subdirectory, which keeps the sum of all marks from overflowing.
   private static let mostRecords: Int64 = 1 << 40
 
-  /// Words of a slot.
   private enum Word: Int {
     case tag, changeTime, inode, judge, oldestUpdate, earliestExpiry, records, bytes
   }
 
   private let control: ControlFile
-  /// Which files count as records here: a digest of the believed owners and of the layout.
+  /// A digest of the trusted owners and the layout, which determine the files that count as records.
   private let judge: Int64
   private let defaultExpiration: Int64
   private let sharing: BlobStore.Sharing
 
-  /// - Returns: nil where the control file is not mapped.
+  /// Creates the marks, or returns `nil` if the control file is not mapped.
   init?(_ control: ControlFile, _ layout: RecordLayout, defaultExpiration: Int64, sharing: BlobStore.Sharing) {
     guard control.isMapped else { return nil }
     self.control = control
@@ -57,7 +53,7 @@ struct SubdirectoryMarks {
     judge = Int64(bitPattern: NameDigest.digest(ofFileName: text))
   }
 
-  /// The mark of a subdirectory in which nothing is due; nil without a mark, or if something may be due.
+  /// Returns the mark of a subdirectory, or `nil` if it has no valid mark or a record in it may be due.
   func current(_ name: String, _ status: Stat, at now: UnixTime) -> Mark? {
     let tag = Self.tag(name)
     guard let slot = slots(of: tag).first(where: { word(.tag, $0) == tag }) else { return nil }
@@ -73,28 +69,27 @@ struct SubdirectoryMarks {
     return mark
   }
 
-  /// Opens a mark for a subdirectory that is about to be walked.
+  /// Opens a mark for a subdirectory, whose status was read before the walk.
   ///
-  /// - Parameter status: from before the walk.
-  /// - Returns: nil if the subdirectory was changed so lately that a further change might not show in its change time.
-  ///   Also nil if a header is being changed, which the walk may read before the change.
+  /// Returns `nil` if a further change might not alter the recent change time, or if a header is being changed, which
+  /// the walk may read before the change.
   func open(_ name: String, _ status: Stat, systemTime: Int64) -> Mark? {
     let tag = Self.tag(name)
     let candidates = slots(of: tag)
     let slot =
       candidates.first { word(.tag, $0) == tag } ?? candidates.first { word(.tag, $0) == 0 }
       ?? candidates.lowerBound + Int(UInt64(bitPattern: tag) >> 62)
-    // In this order, so that the old mark's times are never taken for the new one's.
+    // The order keeps the old mark's times from being used with the new mark.
     set(.changeTime, slot, 0)
     set(.oldestUpdate, slot, .max)
     set(.earliestExpiry, slot, .max)
     set(.tag, slot, tag)
-    // Now: a change that begins later lowers what was just set.
+    // Checked now, because a change that begins later lowers the values that were just set.
     guard Stat.isPast(status.changeNanoseconds, at: systemTime), !control.hasHeaderChanges(sharing) else { return nil }
     return Mark(changeTime: status.changeNanoseconds, inode: status.inodeNumber)
   }
 
-  /// Closes the mark of a subdirectory that was walked, and in which nothing was left that must be looked at again.
+  /// Closes the mark of a walked subdirectory in which no file needs to be examined again.
   func close(_ name: String, _ mark: Mark) {
     let tag = Self.tag(name)
     guard let slot = slots(of: tag).first(where: { word(.tag, $0) == tag }) else { return }
@@ -109,11 +104,10 @@ struct SubdirectoryMarks {
 }
 
 extension SubdirectoryMarks.Mark {
-  /// A record that stays.
   mutating func add(_ header: RecordHeader, byteCount: Int64) {
     records += 1
     bytes.saturatingAdd(byteCount)
-    // Locked, it does not expire; unlocking it lowers the mark.
+    // A locked record does not expire, and unlocking it lowers the mark.
     guard !header.isLocked else { return }
     if header.ttl == 0 {
       oldestUpdate = min(oldestUpdate, header.lastUpdate.seconds)
@@ -122,7 +116,6 @@ extension SubdirectoryMarks.Mark {
     }
   }
 
-  /// A damaged file that stays.
   mutating func add(damaged modified: UnixTime, byteCount: Int64) {
     records += 1
     bytes.saturatingAdd(byteCount)
@@ -131,7 +124,7 @@ extension SubdirectoryMarks.Mark {
 }
 
 extension RecordHeader {
-  /// Whether a record that gets this header may be due before the time that a mark says.
+  /// Returns whether a record may be due before the time in a mark if its header is replaced by this one.
   func mayExpireEarlier(than before: RecordHeader) -> Bool {
     !isLocked && (before.isLocked || lastUpdate < before.lastUpdate)
   }
@@ -139,7 +132,7 @@ extension RecordHeader {
 
 extension SubdirectoryMarks {
   static func lower(_ control: ControlFile, _ subdirectory: String, _ header: RecordHeader) {
-    // In all slots that may be the subdirectory's, even another's: a mark that is too low costs a walk.
+    // Lowers all slots that may be the subdirectory's, because a mark that is too low costs only a walk.
     for slot in slotNumbers(of: tag(subdirectory)) {
       if header.ttl == 0 {
         lower(control, .oldestUpdate, slot, header.lastUpdate.seconds)
@@ -149,12 +142,12 @@ extension SubdirectoryMarks {
     }
   }
 
-  /// Has the next collection walk a subdirectory.
+  /// Makes the next collection walk a subdirectory.
   static func end(_ control: ControlFile, _ subdirectory: String) {
     for slot in slotNumbers(of: tag(subdirectory)) { lower(control, .earliestExpiry, slot, .min) }
   }
 
-  /// Never 0, which is an empty slot's.
+  /// Returns the tag of a name, which is never 0, the tag of an empty slot.
   private static func tag(_ name: String) -> Int64 {
     Int64(bitPattern: NameDigest.digest(ofFileName: name) | 1)
   }
@@ -181,7 +174,7 @@ extension SubdirectoryMarks {
 
   private static func lower(_ control: ControlFile, _ word: Word, _ slot: Int, _ value: Int64) {
     control.counter(offset(word, slot)) { current in
-      // Almost always it is as low already, and reading it shares the cache line.
+      // The value is almost always low enough already, and reading it shares the cache line.
       guard current.load(ordering: .sequentiallyConsistent) > value else { return }
       current.min(value, ordering: .sequentiallyConsistent)
     }
@@ -189,16 +182,15 @@ extension SubdirectoryMarks {
 }
 
 extension ControlFile {
-  /// Runs a change of a header after which the record may expire earlier. No mark may say later, even if the process
-  /// dies in the middle.
+  /// Changes a header so that the record may expire earlier, without invalid marks even if the process dies.
   ///
-  /// A mark that was opened before is lowered. While the change is under way, it is counted, and no mark is opened. The
-  /// walk of a mark that is opened later meets the new header.
+  /// A mark that was opened before is lowered, and the counted change prevents new marks. The walk of a mark that is
+  /// opened later reads the new header.
   func loweringMarks(of subdirectory: String, for header: RecordHeader, _ change: () throws -> Void) rethrows {
     try countingChange(of: subdirectory, change) { SubdirectoryMarks.lower(self, subdirectory, header) }
   }
 
-  /// Runs a change after which a file is longer, which the subdirectory does not show. Marks tell sizes, so none holds.
+  /// Makes a file longer, which the subdirectory's change time does not show. Marks contain sizes, so none is valid.
   func endingMarks(of subdirectory: String, _ change: () throws -> Void) rethrows {
     try countingChange(of: subdirectory, change) { SubdirectoryMarks.end(self, subdirectory) }
   }
@@ -219,9 +211,8 @@ extension ControlFile {
     counter(ControlLayout.headerChangesOffset) { _ = $0.wrappingAdd(change, ordering: .sequentiallyConsistent) }
   }
 
-  /// Whether there is a change of a header under way, or a process has died making one.
-  ///
-  /// - Parameter sharing: exclusive stores hold no stripes that would tell the one from the other. There, all are this process's.
+  /// Returns whether a change of a header is in progress, or a process has died during one. Exclusive stores hold no
+  /// stripes to distinguish the two, but make all changes themselves.
   func hasHeaderChanges(_ sharing: BlobStore.Sharing) -> Bool {
     switch sharing {
     case .exclusive: headerChangesHere.load(ordering: .sequentiallyConsistent) != 0
@@ -230,7 +221,7 @@ extension ControlFile {
     }
   }
 
-  /// Forgets the changes of processes that died making them. By the holder of all stripes, so that none is under way.
+  /// Forgets the changes of dead processes. The caller holds all stripes, so no change is in progress.
   func forgetHeaderChanges() {
     counter(ControlLayout.headerChangesOffset) { $0.store(0, ordering: .sequentiallyConsistent) }
   }

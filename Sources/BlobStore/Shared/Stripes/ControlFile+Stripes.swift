@@ -3,17 +3,17 @@ internal import Synchronization
 
 // The locks of stripes in shared memory: a word each, which is 0 or the token of the session that holds the stripe.
 extension ControlFile {
-  /// Takes a stripe, whose flag in this process is taken.
+  /// Takes a stripe whose flag in this process is taken, also from a dead process, but never from a living one.
   ///
-  /// One that a dead process left behind is taken over. A living process keeps its stripes, however long it is stopped.
+  /// The check of the root notices a deleted or moved file within a second. This library voids a file before it
+  /// replaces it.
   ///
-  /// System calls: none; `fcntl(2)` if another process has the stripe. A file that was deleted or moved away is noticed by the
-  /// root's look at it, once a second: this library voids a file before it replaces it.
+  /// System calls: none, or `fcntl(2)` if another process has the stripe.
   ///
-  /// - Returns: nil if the file was voided or overwritten, so that the words bind no other process: open it again.
+  /// - Returns: `nil` if the file was voided or overwritten, so its words have no effect and it must be reopened.
   /// - Throws: `Session.Obstacle`; `FileError`.
   func tryTakeWord(of stripe: Int) throws -> Bool? {
-    // First, because no session can begin where others found the file damaged, and lock its bytes.
+    // First, because no session can begin while others lock the bytes of a file that they have found damaged.
     guard hasMagic else { return nil }
     let token = try session.token(in: self)
     do {
@@ -23,7 +23,7 @@ extension ControlFile {
       return false
     }
     guard try exchangeWord(of: stripe, for: token) else { return isIntact(for: token) ? false : nil }
-    // After the exchange: who voids the file takes the magic first, and then looks at the words.
+    // After the exchange, because a process that voids the file clears the magic first, and then reads the words.
     guard isIntact(for: token) else {
       freeWord(of: stripe)
       return nil
@@ -33,7 +33,7 @@ extension ControlFile {
 
   private func exchangeWord(of stripe: Int, for token: UInt64) throws(FileError) -> Bool {
     let offset = ControlLayout.stripeOffset(stripe)
-    // Acquiring, so that all that the last holder did is seen; and in one order with the look at the magic that follows.
+    // Acquiring, to see everything that the last holder did, and ordered with the following read of the magic.
     let (isTaken, holder) = file.withWord(at: offset, as: UInt64.self) {
       $0.compareExchange(expected: 0, desired: token, ordering: .sequentiallyConsistent)
     }
@@ -44,18 +44,15 @@ extension ControlFile {
     }
   }
 
-  /// Whether the process that put this into a stripe's word is gone. Asked by the one that has the stripe's flag.
+  /// Returns whether the process of a stripe's token is dead. The caller holds the stripe's flag.
   private func isLeftover(_ holder: UInt64) throws(FileError) -> Bool {
-    // No thread of this process holds the stripe: the file had the word before.
+    // No thread of this process holds the stripe, so the token was in the file before.
     if holder == session.knownToken { return true }
     return try !isAlive(holder)
   }
 
-  /// Frees a stripe, if the word still has this process's token. Releasing, so that the next holder sees what was done.
-  ///
-  /// It has another's where the file was overwritten meanwhile: that one's stripe is not this process's to free.
+  /// Frees a stripe, unless the file was overwritten. Releasing, so that the next holder sees all changes.
   func freeWord(of stripe: Int) {
-    // Freeing it cannot fail.
     try? file.willStep(.freeStripe)
     let token = session.knownToken
     file.withWord(at: ControlLayout.stripeOffset(stripe), as: UInt64.self) {
@@ -63,9 +60,7 @@ extension ControlFile {
     }
   }
 
-  /// Takes all stripes, whose flags in this process are taken, and frees them after a closure.
-  ///
-  /// - Returns: nil if another process holds one, or this one can hold none.
+  /// Takes all stripes, whose flags are taken. Returns `nil` if another process holds one, or no session can begin.
   func withAllWords<Result>(_ body: () throws -> Result) throws -> Result? {
     let token: UInt64
     do {
@@ -82,7 +77,7 @@ extension ControlFile {
     return try body()
   }
 
-  /// The token of the living process that holds a stripe; nil if none does.
+  /// Returns the token of the living process that holds a stripe.
   func holder(of stripe: Int) throws(FileError) -> UInt64? {
     let holder = file.withWord(at: ControlLayout.stripeOffset(stripe), as: UInt64.self) {
       $0.load(ordering: .acquiring)
@@ -92,8 +87,7 @@ extension ControlFile {
     return try isAlive(holder) ? holder : nil
   }
 
-  /// Whether the words bind other processes. If another program has written to the file, others find it damaged, or take
-  /// this process for dead.
+  /// Returns whether the words bind other processes, which they no longer do if the file was overwritten.
   private func isIntact(for token: UInt64) -> Bool {
     func value(at offset: Int) -> UInt64 {
       file.withWord(at: offset, as: UInt64.self) { $0.load(ordering: .sequentiallyConsistent) }
@@ -108,26 +102,24 @@ extension ControlFile {
   }
 }
 
-/// The announcement of a change of a packed record, in its stripe. A process that takes the stripe from a dead one finishes
-/// the change by it (Spec/Packs.md).
+/// The intent of a change of a packed record, by which the next holder completes it after a crash (Spec/Packs.md).
 struct StripeIntent: RawRepresentable, Hashable, Sendable {
   let rawValue: UInt64
 
   enum Kind: UInt64, Sendable {
     /// The record at the address is written or replaced.
     case record = 1
-    /// The record at the address takes the place of a file, which goes then.
+    /// The record at the address replaces a file, which is then removed.
     case fromFile = 2
-    /// A file takes the place of the record at the address, which goes then.
+    /// A file replaces the record at the address, which is then removed.
     case toFile = 3
   }
 
   init(rawValue: UInt64) { self.rawValue = rawValue }
 
-  /// - Parameter address: below 2^56.
   init(_ kind: Kind, at address: UInt64) { rawValue = kind.rawValue << 56 | address }
 
-  /// nil for a number that no version gives, which announces nothing.
+  /// The kind, or `nil` for an unknown number, which announces nothing.
   var kind: Kind? { Kind(rawValue: rawValue >> 56) }
 
   var address: UInt64 { rawValue & (1 << 56 - 1) }

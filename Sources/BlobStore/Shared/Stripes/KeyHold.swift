@@ -1,29 +1,26 @@
 internal import BlobRecord
 internal import Posix
 
-/// A key that is held: no other thread and no other process changes its record until this value ends, which frees it.
+/// A held key, which keeps other threads and processes from changing its record until this value ends.
 ///
-/// `StripeLocks` alone makes one. Code that changes a record borrows it, counts the change in it, and moves the key's
-/// generation on by it.
+/// Only `StripeLocks` creates holds. Code that changes a record borrows one, to count it and advance the generation.
 struct KeyHold: ~Copyable {
   private let digest: UInt64
   private let stripe: StripeTable.Stripe
-  /// nil where the directory has no control file.
   private let control: ControlFile?
-  /// What keeps other processes off.
   private let exclusion: Exclusion
-  /// The key's generation, odd since this hold changes what loads find; `nil` before the first such step.
+  /// The key's generation, odd since this hold has begun to change what loads find.
   private var changed: ControlFile.OddGeneration?
 
-  /// What keeps other processes off a key.
+  /// The protection from other processes.
   enum Exclusion: ~Copyable {
-    /// Nothing does: there are none, or nothing to change.
+    /// No protection, because only one process uses the directory, or there is nothing to change.
     case none
-    /// The stripe's word in shared memory, which has this process's token.
+    /// The stripe's word in shared memory, which contains this process's token.
     case stripeWord
-    /// The stripe's byte of the control file, which is locked, where memory is not shared.
+    /// The lock of the stripe's byte in the control file, without shared memory.
     case stripeByte
-    /// The root, locked for want of a control file until it is closed.
+    /// The lock of the root, which is held until it is closed, without a control file.
     case root(Directory)
   }
 
@@ -37,25 +34,25 @@ struct KeyHold: ~Copyable {
   }
 
   deinit {
-    // Only now: a process that is killed earlier leaves the generation odd, and no memory tier answers by an odd one.
+    // Not earlier: if the process is killed, the generation stays odd, and no memory tier serves an odd generation.
     if let changed { control?.endChange(changed) }
-    // Before the stripe, which ends after this: threads of one process share the locks of its file.
+    // Before the stripe, which is freed last, because threads of one process share the locks of its file.
     switch exclusion {
     case .stripeWord: control?.freeWord(of: ControlLayout.stripe(of: digest))
     case .stripeByte: control?.file.unlock(ControlLayout.stripeByte(of: digest))
     case .none: break
-    // Two cases, because the compiler takes no two patterns for a value that cannot be copied.
+    // Two cases, because the compiler accepts no two patterns for a noncopyable value.
     case .root: break
     }
   }
 
-  /// The key's generation once this hold has ended, which no other change can move meanwhile; `nil` where there are none.
+  /// The key's generation after this hold, during which other changes cannot advance it.
   var generation: UInt64? {
     guard let control else { return nil }
     return changed.map(control.generation(after:)) ?? control.generation(of: digest)
   }
 
-  /// The key's history, to which nothing but a wipe can add meanwhile.
+  /// The key's history, which only a wipe can change in the meantime.
   var history: KeyHistory {
     guard var history = control?.history(of: digest) else { return KeyHistory() }
     history.generation = generation
@@ -68,17 +65,15 @@ struct KeyHold: ~Copyable {
 extension KeyHold {
   /// Begins a change of what loads of the key find, so that memory tiers and late readers notice it.
   ///
-  /// The generation is odd from the first such step until the hold ends, whatever happens in between: steps may follow each other,
-  /// fail, or be finished for a dead process, and no reader can take an intermediate state for a settled one. To begin again is
-  /// harmless.
+  /// The generation is odd from the first such step until the hold ends, even if steps fail, or are completed for a
+  /// dead process. No reader can mistake an intermediate state for a settled one. Beginning again is harmless.
   mutating func beginPayloadChange(_ level: BlobStore.Durability.Level) {
     willChange(level)
     if changed == nil { changed = control?.beginChange(of: digest) }
   }
 
-  /// Begins such a change of another key of the stripe, which a dead process has left unfinished.
-  ///
-  /// - Returns: The change, which must be ended with `endChange(ofOther:)`; `nil` if it ends with the hold.
+  /// Begins such a change for another key of the stripe, which a dead process has left incomplete. Returns the change
+  /// to end with `endChange(ofOther:)`, or `nil` if it ends with the hold.
   mutating func beginChange(ofOther other: UInt64) -> ControlFile.OddGeneration? {
     precondition(covers(other))
     guard ControlLayout.generationOffset(of: other) != ControlLayout.generationOffset(of: digest) else {
@@ -95,12 +90,12 @@ extension KeyHold {
   /// Notifies watchers of the key that it has changed, although nothing is stored under it.
   mutating func noteChange() { beginPayloadChange(.none) }
 
-  /// A change is about to be made, also one of a header alone.
+  /// Precedes each change, even of only a header.
   func willChange(_ level: BlobStore.Durability.Level) {
     if level > .none { control?.countDurableChange() }
   }
 
-  /// Writes a header in place, so that no mark says that the record expires later than it does now.
+  /// Writes a header in place, so that no mark states a later expiration.
   func loweringMarks(
     of path: RecordPath, from before: RecordHeader, to header: RecordHeader, _ write: () throws -> Void
   ) rethrows {
@@ -108,7 +103,7 @@ extension KeyHold {
     try control.loweringMarks(of: path.subdirectory, for: header, write)
   }
 
-  /// Makes a file longer in place, so that no mark tells its old size.
+  /// Makes a file longer in place, so that no mark contains its old size.
   func endingMarks(of path: RecordPath, _ write: () throws -> Void) rethrows {
     guard let control else { return try write() }
     try control.endingMarks(of: path.subdirectory, write)
@@ -118,48 +113,42 @@ extension KeyHold {
 // MARK: - Packed records
 
 extension KeyHold {
-  /// nil where memory is not shared: nothing is packed there.
+  /// The control file if memory is shared, without which nothing is packed.
   private var memory: ControlFile? { control?.isMapped == true ? control : nil }
 
   private var stripeNumber: Int { ControlLayout.stripe(of: digest) }
 
-  /// What the stripe's holder has announced; of a new hold, what a dead one has left unfinished.
+  /// Returns the announced intent, which in a new hold is left by a dead process.
   func intent(_ word: ControlLayout.IntentWord) -> StripeIntent? { memory?.intent(word, of: stripeNumber) }
 
-  /// Whether anything is announced that has not ended.
   var hasIntents: Bool { intent(.new) != nil || intent(.old) != nil }
 
-  /// Announces a step, or takes back what was announced.
   func announce(_ word: ControlLayout.IntentWord, _ intent: StripeIntent?) {
     memory?.willStep(.announce)
     memory?.setIntent(word, of: stripeNumber, to: intent)
   }
 
-  /// Whether no record of the stripe is a file, as far as this library has made them.
+  /// A Boolean value that indicates whether no record of the stripe is a file, as far as this library created it.
   var hasNoFiles: Bool { memory?.hasNoFiles(ofStripe: stripeNumber) == true }
 
-  /// A file is about to get its name.
+  /// Must be called before a file gets its name.
   func willMakeFile() { memory?.noteFiles(ofStripe: stripeNumber, hasNone: false) }
 
-  /// Whether a digest's key has this stripe.
   func covers(_ other: UInt64) -> Bool { ControlLayout.stripe(of: other) == stripeNumber }
 }
 
 // MARK: - Counting
 
 extension KeyHold {
-  /// The outcome of counting a record ahead of its place.
   enum CountedAhead {
-    /// The record may take its place. If there is more than may stay then, or it is not known how much, that is in it.
+    /// The record may be stored. The associated value is the usage if it exceeds the limit or is unknown.
     case counted(exceeding: BlobStore.UsageEstimate?)
-    /// There would be more than there may ever be, and nothing is counted.
+    /// The usage would be too far above the limit, and nothing is counted.
     case refused(BlobStore.UsageEstimate)
   }
 
-  /// Counts a record before it has its place. `endCount` must follow.
-  ///
-  /// So the count is never less than the content, and of many stores at once, not one too many finds room. Until the record has
-  /// its place, the larger one of both counts.
+  /// Counts a record before it is stored, so that the count is never less than the content, and concurrent stores
+  /// cannot exceed the limit together. Until `endCount`, which must follow, the larger record counts.
   func countAhead(from before: RecordSize?, to after: RecordSize, within limit: StoreLimit?) -> CountedAhead {
     let both = after.covering(before)
     guard let control, let counted = control.count(from: before, to: both) else { return .counted(exceeding: nil) }
@@ -172,15 +161,13 @@ extension KeyHold {
     return .counted(exceeding: limit.flatMap { !isKnown || $0.isExceeded(by: usage) ? usage : nil })
   }
 
-  /// Takes back what was counted ahead for nothing.
-  ///
-  /// - Parameter isInPlace: whether the record has its place. If not, the one before has stayed.
+  /// Corrects the count after the record was stored (`isInPlace`), or was not, so the old record has stayed.
   func endCount(from before: RecordSize?, to after: RecordSize, isInPlace: Bool) {
     let (both, last) = (after.covering(before), isInPlace ? after : before)
     if both != last { control?.count(from: both, to: last) }
   }
 
-  /// The usage after such a change, if that is more than there may ever be. Nothing is counted for it.
+  /// Returns the usage after a change if it is too far above the limit, without counting it.
   func usageBeyondBounds(
     from before: RecordSize?, to after: RecordSize, _ limit: StoreLimit?
   ) -> BlobStore.UsageEstimate? {
@@ -189,7 +176,6 @@ extension KeyHold {
     return limit.refuses(from: before, to: after, usage, isKnown: control.countersAreKnown) ? usage : nil
   }
 
-  /// Counts what a change has done to the record's file.
   func count(from before: RecordSize?, to after: RecordSize?) {
     control?.count(from: before, to: after)
   }

@@ -2,17 +2,16 @@ internal import Locks
 internal import Posix
 internal import Synchronization
 
-/// One process's part in a control file, with the token by which it holds stripes.
+/// A process's session in a control file, with the token by which it holds stripes.
 ///
-/// A session is a slot of the file and a lock on the slot's byte. The kernel frees that lock when the process dies, so others
-/// can tell a stripe that is held from one that was left behind. A token is random but for the slot's number, so none comes
-/// again, whatever a power cut has left of the file.
+/// A session is a slot of the file and a lock on the slot's byte. The kernel frees the lock when the process dies,
+/// which distinguishes a held stripe from an abandoned one. Except for the slot's number, a token is random, so it is
+/// never repeated, even after a power cut has damaged the file.
 final class Session: Sendable {
-  /// 0 until the session has begun.
   private let known = Atomic<UInt64>(0)
   private let isBeginning = Lock(())
 
-  /// Why a session cannot begin.
+  /// A reason that keeps a session from beginning.
   enum Obstacle: Error {
     /// Each slot has a living process.
     case allAreTaken
@@ -20,12 +19,10 @@ final class Session: Sendable {
     case bytesAreLocked
   }
 
-  /// The token, if the session has begun; else 0, which is no token.
+  /// The token, or 0, which is not a valid token, before the session has begun.
   var knownToken: UInt64 { known.load(ordering: .acquiring) }
 
-  /// The token of this process, which begins its session if it has none.
-  ///
-  /// - Throws: `Obstacle`; `FileError`.
+  /// Returns the token of this process, and begins its session if needed.
   func token(in control: ControlFile) throws -> UInt64 {
     if knownToken == 0 {
       try isBeginning.withLock { _ in
@@ -37,21 +34,19 @@ final class Session: Sendable {
 }
 
 extension ControlFile {
-  /// Takes the first slot that no living process has.
-  ///
-  /// System calls: `fcntl(2)` for each slot up to that one, and `fcntl(2)`.
+  /// Takes the first slot without a living process, by `fcntl(2)` for each slot up to it and for the stripes.
   fileprivate func beginSession() throws -> UInt64 {
     for number in 0..<ControlLayout.sessionCount {
-      // Held until the file is closed.
+      // The lock is held until the file is closed.
       guard try file.tryLock(ControlLayout.sessionByte(number)) else { continue }
       var hasBegun = false
       defer { if !hasBegun { file.unlock(ControlLayout.sessionByte(number)) } }
-      // Earlier versions of this library, and processes that cannot share the memory, lock a stripe's byte for a change.
-      // So that they change nothing beside this one, it holds shared locks on all of them.
+      // Earlier versions of this library, and processes without shared memory, lock a stripe's byte for a change. The
+      // shared locks on all of these bytes keep them from changing anything concurrently.
       guard try file.tryLock(ControlLayout.stripeBytes, isShared: true) else { throw Session.Obstacle.bytesAreLocked }
       hasBegun = true
       let token = ControlLayout.newToken(for: number)
-      // The lock comes first: nothing with the new token is ever taken for a leftover.
+      // The lock is taken first, so a new token is never mistaken for an abandoned one.
       file.withWord(at: ControlLayout.sessionTokenOffset(number), as: UInt64.self) {
         $0.store(token, ordering: .sequentiallyConsistent)
       }
@@ -61,12 +56,10 @@ extension ControlFile {
     throw Session.Obstacle.allAreTaken
   }
 
-  /// Whether a token is this file's own session's.
   func isOwn(_ token: UInt64) -> Bool { token == session.knownToken }
 
-  /// Whether the process of a token lives; not for a token of this file's own session.
-  ///
-  /// System call: `fcntl(2)` with `F_OFD_GETLK`, unless the slot was taken anew.
+  /// Returns whether the process of a token, which must not belong to this file's session, is alive, by `fcntl(2)`
+  /// with `F_OFD_GETLK` unless another process has taken the slot.
   func isAlive(_ token: UInt64) throws(FileError) -> Bool {
     let number = ControlLayout.sessionNumber(of: token)
     let current = file.withWord(at: ControlLayout.sessionTokenOffset(number), as: UInt64.self) {
@@ -76,23 +69,18 @@ extension ControlFile {
     return try file.areLockedElsewhere(ControlLayout.sessionByte(number))
   }
 
-  /// Whether the process of any token lives, that of this file's own session among them.
-  ///
-  /// System call: as for `isAlive`; none for its own.
+  /// Returns whether the process of any token is alive, without a system call for this file's session.
   func isOwnOrAlive(_ token: UInt64) throws(FileError) -> Bool {
     if isOwn(token) { return true }
     return try isAlive(token)
   }
 
-  /// Whether another process has a session, or another store of this one.
-  ///
-  /// System call: `fcntl(2)` with `F_OFD_GETLK`.
+  /// Returns whether another process, or another store of this one, has a session, by `fcntl(2)` with `F_OFD_GETLK`.
   func hasOtherSessions() throws(FileError) -> Bool {
     try file.areLockedElsewhere(
       ControlLayout.sessionByte(0).lowerBound..<ControlLayout.sessionByte(ControlLayout.sessionCount - 1).upperBound)
   }
 
-  /// The process that last took a token's slot; nil where the file has no process's number.
   func process(of token: UInt64) -> Int32? {
     Int32(exactly: word(at: ControlLayout.sessionProcessOffset(ControlLayout.sessionNumber(of: token))))
       .flatMap { $0 > 0 ? $0 : nil }

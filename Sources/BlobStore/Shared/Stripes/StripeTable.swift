@@ -1,12 +1,11 @@
 internal import Locks
 internal import Synchronization
 
-/// The locks that serialize changes within the process: a flag for each stripe.
-///
-/// A key always has one stripe, so it has one change at a time. They are only tried: who finds one taken comes again, as
-/// for a stripe that another process has. `StripeLocks` adds other processes.
+/// The flags of stripes that serialize changes within the process. `StripeLocks` adds other processes. A key always
+/// has the same stripe, so it has one change at a time. A caller that finds a flag taken tries again, as it does for
+/// a stripe of another process.
 @safe final class StripeTable: @unchecked Sendable {
-  // Unchecked because of the pointer: it is set once, and what it points to are atomics, which any thread may use.
+  // Unchecked because of the pointer, which is set once, and points to atomics, which any thread may use.
   private let taken: UnsafeMutablePointer<Atomic<Bool>>
 
   private static let count = ControlLayout.stripeCount
@@ -21,9 +20,6 @@ internal import Synchronization
     unsafe taken.deallocate()
   }
 
-  /// Takes a digest's stripe.
-  ///
-  /// - Returns: nil if it is taken.
   func stripe(of digest: UInt64) -> Stripe? {
     let index = ControlLayout.stripe(of: digest)
     guard unsafe !taken[index].exchange(true, ordering: .acquiring) else { return nil }
@@ -31,12 +27,9 @@ internal import Synchronization
     return Stripe(table: self, index: index)
   }
 
-  /// Whether a stripe is taken.
   func isTaken(_ index: Int) -> Bool { unsafe taken[index].load(ordering: .acquiring) }
 
-  /// Takes all stripes, if none is taken, and frees them after a closure.
-  ///
-  /// - Returns: nil if one is taken.
+  /// Takes all stripes, and frees them after the closure. Returns `nil` if a stripe is taken.
   func withAll<Result>(_ body: () throws -> Result?) rethrows -> Result? {
     var count = 0
     defer { for index in 0..<count { unsafe taken[index].store(false, ordering: .releasing) } }
@@ -47,7 +40,7 @@ internal import Synchronization
     return try body()
   }
 
-  /// A stripe that is taken, until the value ends.
+  /// A taken stripe, which is freed when this value ends.
   struct Stripe: ~Copyable {
     fileprivate let table: StripeTable
     fileprivate let index: Int
@@ -61,7 +54,7 @@ internal import Synchronization
 
 #if DEBUG
   extension StripeTable {
-    /// Traps where a stripe is still taken. For tests, while no operation is under way.
+    /// Traps if a stripe is still taken. For tests, while no operation is in progress.
     func checkInvariants() {
       for index in 0..<Self.count { precondition(unsafe !taken[index].load(ordering: .acquiring)) }
     }

@@ -1,40 +1,36 @@
 internal import BlobRecord
 internal import Synchronization
 
-/// How often keys were used lately, and about when each was used last: numbers that all processes of a directory share.
+/// The approximate frequency and last use of keys, which all processes of a directory share (Spec/Uses.md).
 ///
-/// A key has four counters and four marks in one cache line. Keys share them, so the least counter and the earliest
-/// mark hold. Torn, lost or stale numbers cost hits, never correctness. Spec/Uses.md.
+/// A key has four counters and four marks in one cache line. Keys share them, so the lowest counter and the earliest
+/// mark are valid. Torn, lost, or stale numbers cost hits, never correctness.
 final class UseSketch: Sendable {
-  /// The known uses of a key.
   struct Uses: Equatable {
-    /// About how often it was used lately: 15 at the most.
+    /// The approximate number of recent uses, at most 15.
     var count = 0
-    /// When, to the start of an epoch; nil if that is too long ago.
+    /// The start of the epoch of the last use, or `nil` if it is too long ago.
     var last: UnixTime?
   }
 
   private let file: SharedFile
   let layout: UsesLayout
-  /// Its number in the control file when it was opened.
+  /// The number of the file in the control file when it was opened.
   let number: Int64
 
-  /// - Parameter file: one that is mapped.
   init(_ file: SharedFile, _ layout: UsesLayout, number: Int64) {
     self.file = file
     self.layout = layout
     self.number = number
   }
 
-  /// Counts a use.
-  ///
-  /// - Complexity: one cache line; every 64th use ages four others.
+  /// Counts a use. It reads and writes one cache line, and every 64th use ages four others.
   func count(_ digest: UInt64, at now: UnixTime) {
     let cells = UseCells(digest)
     let offset = layout.offset(ofBlock: cells.block(of: layout))
     let mark = epoch.mark
     let ages = unsafe file.withWords(at: offset, count: UsesLayout.blockByteCount / 8) { words in
-      // Word by word: processors of which nothing more is known shift no four words by four amounts at once.
+      // Word by word, because a processor of the minimum architecture cannot shift four words by different amounts.
       var least = UseCells.most
       for index in 0..<4 {
         least = min(least, cells.value(index, in: unsafe words[index].load(ordering: .relaxed)))
@@ -47,7 +43,7 @@ final class UseSketch: Sendable {
         sum &+= counted
         let marks = unsafe words[4 + index].load(ordering: .relaxed)
         let marked = cells.marking(index, in: marks, as: mark)
-        // A line that is only read stays in the caches of all processors.
+        // A cache line that is only read stays in the caches of all processors.
         if marked != marks { unsafe words[4 + index].store(marked, ordering: .relaxed) }
       }
       return least < UseCells.most && UseCells.choosesOneOf64(sum)
@@ -55,7 +51,6 @@ final class UseSketch: Sendable {
     if ages { ageSome(at: now) }
   }
 
-  /// Asks the processor for the line of a key.
   func prefetch(_ digest: UInt64) { file.prefetch(at: layout.offset(ofBlock: UseCells(digest).block(of: layout))) }
 
   func uses(of digest: UInt64) -> Uses {
@@ -68,13 +63,13 @@ final class UseSketch: Sendable {
       last: age.flatMap { $0 > now.number ? nil : start(of: UsesEpoch(number: now.number - $0)) })
   }
 
-  /// The words of a larger file that says the same of every key.
+  /// Returns the words of a larger file with the same counts and marks for every key.
   func words(in larger: UsesLayout) -> [UInt64] {
     var words = UsesFile.emptyWords(of: larger)
     words[UsesLayout.agedBlocksOffset / 8] = larger.agedBlocks(atStartOf: epoch)
     let starts = UsesLayout.epochStartsOffset / 8
     for index in starts...starts + Int(UsesEpoch.count) { words[index] = word(at: index * 8) }
-    // A key's block is the same one but for bits that are new.
+    // A key's block has the same number, except for additional high bits.
     for index in UsesLayout.blocksOffset / 8..<words.count {
       let offset = (index * 8 - UsesLayout.blocksOffset) % (layout.blockCount * UsesLayout.blockByteCount)
       words[index] = word(at: UsesLayout.blocksOffset + offset)
@@ -88,14 +83,14 @@ final class UseSketch: Sendable {
 extension UseSketch {
   private var epoch: UsesEpoch { layout.epoch(afterAging: word(at: UsesLayout.agedBlocksOffset)) }
 
-  /// Halves the counters of a few blocks, and forgets old marks there.
+  /// Halves the counters of a few blocks, and removes their old marks.
   private func ageSome(at now: UnixTime) {
     let count = UInt64(UsesLayout.blocksPerStep)
     let end = file.withWord(at: UsesLayout.agedBlocksOffset, as: UInt64.self) {
       $0.wrappingAdd(count, ordering: .relaxed).newValue
     }
     let epoch = layout.epoch(afterAging: end)
-    // Before any use is marked with it, this process's own at least.
+    // Before this process marks a use with the new epoch.
     if epoch != layout.epoch(afterAging: end &- count) { setStart(of: epoch, to: now) }
     for block in 0..<count {
       let index = Int(truncatingIfNeeded: (end &- 1 &- block) & UInt64(layout.blockCount - 1))
@@ -136,40 +131,34 @@ extension UseSketch {
     SIMD4(word(at: offset), word(at: offset + 8), word(at: offset + 16), word(at: offset + 24))
   }
 
-  /// Writes what has changed: a line that is only read stays in the caches of all processors.
+  /// Writes only changed words, because a cache line that is only read stays in the caches of all processors.
   private func setRow(_ row: SIMD4<UInt64>, from old: SIMD4<UInt64>, at offset: Int) {
     for index in 0..<4 where row[index] != old[index] { setWord(row[index], at: offset + 8 * index) }
   }
 }
 
-/// Where a key's four counters and four marks lie in a block: one in each word, sixteen to choose from.
+/// The positions of a key's four counters and four marks in a block: one of sixteen in each word.
 struct UseCells {
   private let spread: UInt64
 
-  /// The most that a counter tells.
   static let most: UInt64 = 15
 
   init(_ digest: UInt64) { spread = Self.mixed(digest) }
 
-  /// How far to the left the key's four bits lie in a word.
   @inline(__always)
   private func shift(_ index: Int) -> UInt64 { (spread &>> UInt64(4 &* index) & 15) &* 4 }
 
-  /// The key's counter or mark in one of the four words.
   @inline(__always)
   func value(_ index: Int, in word: UInt64) -> UInt64 { word &>> shift(index) & 15 }
 
   func block(of layout: UsesLayout) -> Int { Int(truncatingIfNeeded: spread >> 32) & (layout.blockCount - 1) }
 
-  /// A word of counters after a use: the key's counts one more, if it holds the least of the four.
-  ///
-  /// A greater one has counted other keys too.
+  /// Returns the counters after a use. Only the lowest is incremented, because greater ones have counted other keys.
   @inline(__always)
   func counting(_ index: Int, in counters: UInt64, least: UInt64) -> UInt64 {
     least < Self.most && value(index, in: counters) == least ? counters &+ 1 &<< shift(index) : counters
   }
 
-  /// A word of marks in which the key's is another one.
   @inline(__always)
   func marking(_ index: Int, in marks: UInt64, as mark: UInt64) -> UInt64 {
     marks & ~(15 &<< shift(index)) | mark &<< shift(index)
@@ -177,7 +166,7 @@ struct UseCells {
 
   func count(in counters: SIMD4<UInt64>) -> Int { Int(values(in: counters).min()) }
 
-  /// How many epochs ago the key was used last; nil if that is too long ago.
+  /// Returns the number of epochs since the key's last use, or `nil` if that is too long ago.
   func age(in marks: SIMD4<UInt64>, at epoch: UsesEpoch) -> UInt64? {
     let values = values(in: marks)
     guard values.min() > 0 else { return nil }
@@ -188,12 +177,9 @@ struct UseCells {
     SIMD4(value(0, in: words[0]), value(1, in: words[1]), value(2, in: words[2]), value(3, in: words[3]))
   }
 
-  /// True for every 64th state of a block's counters, about.
-  ///
-  /// - Parameter sum: their words, added up.
+  /// Returns `true` for about one in 64 states of a block's counters, whose words have this sum.
   static func choosesOneOf64(_ sum: UInt64) -> Bool { mixed(sum) & 63 == 0 }
 
-  /// Spreads what differs anywhere over all bits.
   private static func mixed(_ word: UInt64) -> UInt64 {
     let product = (word ^ word >> 32) &* 0x9E37_79B9_7F4A_7C15
     return product ^ product >> 29

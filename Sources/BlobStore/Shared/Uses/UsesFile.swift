@@ -3,11 +3,10 @@ internal import Locks
 internal import Posix
 internal import Synchronization
 
-/// `.blobcache-uses` at the root: how often and when keys were used lately, in a file of its own that grows.
+/// `.blobcache-uses` at the root, a file that grows, with the frequency and time of recent uses.
 enum UsesFile {
   static let name = ".blobcache-uses"
 
-  /// - Parameter words: what a new file begins with.
   static func format(_ layout: UsesLayout, words: @escaping @Sendable () -> [UInt64] = { [] }) -> SharedFile.Format {
     SharedFile.Format(
       name: name, title: "the file of uses", loss: "no uses are counted", magic: UsesLayout.magic,
@@ -15,7 +14,6 @@ enum UsesFile {
       firstWords: words)
   }
 
-  /// The words of a file in which nothing was counted.
   static func emptyWords(of layout: UsesLayout) -> [UInt64] {
     var words = [UInt64](repeating: 0, count: layout.byteCount / 8)
     words[0] = UsesLayout.magic
@@ -24,9 +22,7 @@ enum UsesFile {
   }
 }
 
-/// Where things lie in the file of uses, and how its sweeps and epochs follow each other: Spec/Uses.md.
-///
-/// Invariant: `blockCount` is a power of two within `blockCounts`.
+/// The layout of the file of uses (Spec/Uses.md), in which `blockCount` is a power of two in `blockCounts`.
 struct UsesLayout: Hashable, Sendable {
   let blockCount: Int
 
@@ -34,34 +30,33 @@ struct UsesLayout: Hashable, Sendable {
   static let magic: UInt64 = 0x0045_5355_424F_4C42
   static let version: UInt64 = 1
 
-  /// Blocks that were aged, one after another, in all.
+  /// The total number of blocks that were aged, one after another.
   static let agedBlocksOffset = 16
-  /// When epochs began, in Unix seconds: that of a mark at the mark's place, from 1 on.
+  /// The start times of epochs in Unix seconds, indexed by the epoch's mark, from 1.
   static let epochStartsOffset = 128
-  /// Where the blocks begin, on a page of their own.
+  /// The start of the blocks, which is the start of a page.
   static let blocksOffset = 4096
-  /// Four words of sixteen counters, then four of sixteen marks: a cache line.
+  /// Four words of sixteen counters, and four of sixteen marks, which are a cache line.
   static let blockByteCount = 64
   static let marksOffset = 32
 
   /// From 128 records to two million, in 8 KiB to 64 MiB.
   static let blockCounts = 1 << 6...1 << 20
   private static let recordsPerBlock = 2
-  /// How many blocks are aged at a time.
   static let blocksPerStep = 4
-  /// How many epochs pass between two visits of the sweep to a block.
+  /// The number of epochs between two visits of the sweep to a block.
   private static let epochsPerSweep = 8
 
   init(blockCount: Int) { self.blockCount = blockCount }
 
-  /// The smallest that tells so many records apart well.
+  /// Creates the smallest layout that distinguishes this many records well.
   init(records: Int64) {
     var count = Self.blockCounts.lowerBound
     while count < Self.blockCounts.upperBound, Int64(count * Self.recordsPerBlock) < records { count *= 2 }
     blockCount = count
   }
 
-  /// - Returns: nil for a size that no such file has.
+  /// Creates the layout of a file of this size, or returns `nil` if no such file has it.
   init?(byteCount: Int64) {
     let bytes = byteCount - Int64(Self.blocksOffset)
     guard bytes > 0, bytes % Int64(Self.blockByteCount) == 0 else { return nil }
@@ -70,7 +65,6 @@ struct UsesLayout: Hashable, Sendable {
     blockCount = count
   }
 
-  /// The most records that a file tells apart well, at its largest size.
   static var mostRecords: Int64 { Int64(blockCounts.upperBound * recordsPerBlock) }
 
   var recordCapacity: Int64 { Int64(blockCount * Self.recordsPerBlock) }
@@ -80,34 +74,32 @@ struct UsesLayout: Hashable, Sendable {
 
   func offset(ofBlock block: Int) -> Int { Self.blocksOffset + block * Self.blockByteCount }
 
-  /// The epoch in which so many blocks were aged.
+  /// Returns the epoch after a number of aged blocks.
   func epoch(afterAging blocks: UInt64) -> UsesEpoch {
-    // A shift, because each use asks, and a division by a power of two that the compiler does not know takes as long as
-    // the rest.
+    // A shift, because each use needs the epoch, and dividing by a power of two that is unknown to the compiler takes
+    // as long as everything else.
     UsesEpoch(number: blocks >> UInt64((blockCount / Self.epochsPerSweep).trailingZeroBitCount))
   }
 
-  /// How many blocks a file of another size has aged by the same epoch.
+  /// Returns the number of blocks that a file of this size has aged at the start of an epoch.
   func agedBlocks(atStartOf epoch: UsesEpoch) -> UInt64 { epoch.number &* UInt64(blockCount / Self.epochsPerSweep) }
 
-  /// The oldest that a mark may be when the sweep comes by, so that it can still be told when it comes by next.
+  /// The greatest age of a mark that is still distinguishable at the next visit of the sweep.
   static let oldestMarkAge = UsesEpoch.count - 1 - UInt64(epochsPerSweep)
 }
 
-/// A span of uses: an eighth of the time in which all counters are halved once.
+/// An eighth of the time in which all counters are halved once.
 struct UsesEpoch: Hashable, Sendable {
   let number: UInt64
 
-  /// How many are told apart.
   static let count: UInt64 = 15
 
-  /// Its number in four bits: 1 to 15; 0 stands for none.
+  /// The number in four bits, from 1 to 15, because 0 indicates no mark.
   var mark: UInt64 { 1 + number % Self.count }
 
-  /// How many epochs ago a mark was set.
   func age(ofMark mark: UInt64) -> UInt64 { (self.mark + Self.count - mark) % Self.count }
 
-  /// Sixteen marks without those that would soon stand for another epoch.
+  /// Returns sixteen marks without the ones that would soon be mistaken for another epoch.
   func forgettingOld(_ marks: UInt64) -> UInt64 {
     var kept: UInt64 = 0
     for shift in stride(from: UInt64(0), to: 64, by: 4) {
@@ -118,22 +110,19 @@ struct UsesEpoch: Hashable, Sendable {
   }
 }
 
-/// The files of uses that a process has mapped for one control file, of which the last counts.
+/// The files of uses that a process has mapped for one control file, of which the last is in use.
 ///
-/// A hit in memory counts a use without a lock. So a sketch is kept until the control file is closed: there are few, each
-/// at least twice as large as the one before.
+/// A memory hit counts a use without a lock, so sketches are kept until the control file is closed. There are few,
+/// because each is at least twice as large as the one before.
 @safe final class OpenUses: Sendable {
   private let newest = unsafe Atomic<Unmanaged<UseSketch>?>(nil)
-  /// Keeps what `newest` has pointed to.
+  /// Retains all sketches to which `newest` has pointed.
   private let all = Lock<[UseSketch]>([])
   /// The number of a file that could not be opened.
   private let failed = Atomic<Int64>(0)
 
-  /// Runs a closure with the sketch of a number, which is opened if it is a new one.
-  ///
-  /// - Parameters:
-  ///   - number: the newest file's, by the control file; 0: none.
-  ///   - open: nil where the file cannot be opened; it is not tried again for the same number.
+  /// Calls a closure with the sketch of a number, which is opened if it is new, or not at all if the number is 0. If
+  /// `open` returns `nil`, it is not called again for the same number.
   func withSketch<Result>(
     _ number: Int64, opening open: () -> UseSketch?, _ body: (UseSketch) -> Result
   ) -> Result? {
@@ -143,24 +132,21 @@ struct UsesEpoch: Hashable, Sendable {
     return sketch(number, opening: open).map(body)
   }
 
-  /// Runs a closure with the sketch of a number, if it is open.
   func withKnownSketch<Result>(_ number: Int64, _ body: (UseSketch) -> Result) -> Result? {
-    // Safe because `all` keeps the object, and `body` cannot outlive the control file that holds this.
+    // Safe because `all` retains the object, and `body` cannot outlive the control file that owns this.
     guard let known = unsafe newest.load(ordering: .acquiring) else { return nil }
     return unsafe known._withUnsafeGuaranteedRef { $0.number == number ? body($0) : nil }
   }
 
-  /// Whether `withSketch` opens nothing for a number.
+  /// Returns whether `withSketch` would open no file for a number.
   func isKnown(_ number: Int64) -> Bool {
     guard number != 0, failed.load(ordering: .relaxed) != number else { return true }
-    // Safe as there.
+    // Safe for the same reason.
     guard let known = unsafe newest.load(ordering: .acquiring) else { return false }
     return unsafe known._withUnsafeGuaranteedRef { $0.number == number }
   }
 
-  /// The sketch of a new number, opened once, however many threads ask for it.
-  ///
-  /// A thread comes here if `newest` has not had the number. Another thread may have opened it since.
+  /// Opens the sketch of a new number once. Another thread may have opened it since the caller has read `newest`.
   func sketch(_ number: Int64, opening open: () -> UseSketch?) -> UseSketch? {
     all.withLock { all in
       if let last = all.last, last.number == number { return last }

@@ -2,19 +2,17 @@ public import BlobRecord
 internal import Posix
 public import SystemPackage
 
-// Payloads as files of their own, without a header.
+// The export of payloads to files without a header.
 extension BlobStore {
-  /// Writes a key's payload to a file, which is made, or replaced as a whole.
-  ///
-  /// See `BlobReader.export`.
+  /// Writes a key's payload to a file, which is created or atomically replaced; see `BlobReader.export`.
   ///
   /// - Parameters:
-  ///   - key: the key of the record.
-  ///   - path: where the file is to lie.
-  ///   - touching: whether to move the update time.
-  /// - Returns: the payload's size in bytes; nil if there is no record, or it is expired and not locked, and nothing is
-  ///   written.
-  /// - Throws: as `openReader` and `BlobReader.export`.
+  ///   - key: The key of the record.
+  ///   - path: The path of the file.
+  ///   - touching: A Boolean value that indicates whether to move the update time.
+  /// - Returns: The payload's size in bytes, or `nil`, with nothing written, if no record exists or it is expired and
+  ///   not locked.
+  /// - Throws: The errors of `openReader` and `BlobReader.export`.
   @discardableResult
   public func export(
     _ key: BlobKey, to path: FilePath, touching: Bool = true
@@ -26,31 +24,27 @@ extension BlobStore {
 }
 
 extension BlobReader {
-  /// Writes the payload, or a range of it, to a file, which is made, or replaced as a whole.
+  /// Writes the payload, or a range of it, to a file, which is created or atomically replaced.
   ///
-  /// A process that opens the file finds the old content or the new one. It keeps the permissions of the file that it
-  /// replaces. Until it is whole it is called `.blobcache-` with digits, in the same directory; an error leaves nothing of
-  /// it. It is not synced to the medium.
+  /// A process that opens the file sees either the old or the new content. The permissions of a replaced file are
+  /// kept. Until the file is complete, it is named `.blobcache-` with digits, in the same directory; after an error it
+  /// is removed. The file is not synced.
   ///
-  /// The whole payload is verified on the way. Bytes are read and written, because that is faster than a copy by the
-  /// kernel and a checksum; and behind a record's header no block can be shared (Spec/Benchmarks.md).
+  /// The whole payload is verified on the way. The bytes are read and written, because this is faster than a copy by
+  /// the kernel plus a checksum; blocks cannot be shared because of the record's header (Spec/Benchmarks.md).
   ///
   /// - Parameters:
-  ///   - range: offsets in the payload; nil for all of it. The checksum of a part is not compared.
-  ///   - path: where the file is to lie. What is no regular file stays there, such as a link or a device.
-  /// - Throws: `invalidRange`; `damaged`, after `damagePolicy` was followed; `fileSystem`, with EEXIST if something else
-  ///   than a regular file has the name. The old file stays as it was.
-  /// - Complexity: O(*n*) for *n* bytes; two system calls for each 256 KiB, and the memory of one such piece.
+  ///   - range: The range of offsets in the payload, or `nil` for the whole payload. The checksum of a part is not
+  ///     verified.
+  ///   - path: The path of the file. Anything but a regular file is not replaced, such as a link or a device.
+  /// - Throws: `invalidRange`; `damaged`, after `damagePolicy` was applied; `fileSystem`, with EEXIST if something
+  ///   other than a regular file has the name. The old file is not changed.
+  /// - Complexity: O(*n*) for *n* bytes; two system calls per 256 KiB, and the memory of one such piece.
   public func export(_ range: Range<Int64>? = nil, to path: FilePath) throws(BlobStoreError) {
     try export(range, to: path) { _ in }
   }
 
-  /// Exports as `export(_:to:)` does.
-  ///
-  /// - Parameters:
-  ///   - range: offsets in the payload; nil for all of it.
-  ///   - path: where the file is to lie.
-  ///   - progress: is told the bytes of each piece that is written.
+  /// Exports like `export(_:to:)`, and calls `progress` with the size of each written piece.
   package func export(
     _ range: Range<Int64>?, to path: FilePath, progress: (Int) -> Void
   ) throws(BlobStoreError) {
@@ -68,7 +62,7 @@ extension BlobReader {
       core.temporaryNames.note(temporaryName, in: place)
       defer { core.temporaryNames.forget(temporaryName) }
       try place.directory.replaceFile(name, by: temporaryName) { file in
-        // A full volume shows before, and writes take a quarter less time.
+        // Reserving blocks reports a full volume early, and makes writing a quarter faster.
         if range.count > Self.unreservedByteCount { try file.reserve(byteCount: Int64(range.count)) }
         var offset: Int64 = 0
         try forEachPiece(of: range) { piece in
@@ -80,6 +74,6 @@ extension BlobReader {
     }
   }
 
-  /// The largest file that one call more would not be worth, in bytes.
+  /// The largest file, in bytes, for which reserving blocks is not worth a system call.
   private static var unreservedByteCount: Int { 1 << 20 }
 }

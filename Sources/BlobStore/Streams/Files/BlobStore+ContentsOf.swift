@@ -3,21 +3,22 @@ package import Posix
 public import SystemPackage
 
 extension BlobStore {
-  /// Stores a payload from a descriptor, read to its end in pieces of 256 KiB.
+  /// Stores a payload from a descriptor, which is read to its end in pieces of 256 KiB.
   ///
-  /// The payload is never in memory as a whole. A regular file is read from the descriptor's offset. A pipe, a socket or a
-  /// terminal goes through a `BlobWriter`, and this waits for its bytes.
+  /// The payload is never completely in memory. A regular file is read from the descriptor's offset. A pipe, a socket
+  /// or a terminal is stored with a `BlobWriter`, and this method waits for its bytes.
   ///
   /// - Parameters:
-  ///   - input: stays open.
-  ///   - key: the key of the record.
-  ///   - ttl: the time to live; as for `store`.
-  ///   - locks: the locks of the new record; as for `store`.
-  ///   - extendedData: what lies beside the payload; as for `store`.
-  ///   - expectedSize: the payload's size in bytes, where it is known. Input of another size is not stored.
-  ///   - visibility: `whileWriting` puts the blob in its place at once, and followers read it while it grows.
-  /// - Returns: the payload's size in bytes.
-  /// - Throws: as `store`; `sizeMismatch`; with `whileWriting`, as `BlobWriter.commit`.
+  ///   - input: The descriptor, which stays open.
+  ///   - key: The key of the record.
+  ///   - ttl: The time to live, like for `store`.
+  ///   - locks: The locks of the new record, like for `store`.
+  ///   - extendedData: The extended data, like for `store`.
+  ///   - expectedSize: The payload's size in bytes, if known. Input of another size is not stored.
+  ///   - visibility: The visibility of the blob. With `whileWriting`, the blob is published immediately, and followers
+  ///     read it while it grows.
+  /// - Returns: The payload's size in bytes.
+  /// - Throws: The errors of `store`; `sizeMismatch`; with `whileWriting`, the errors of `BlobWriter.commit`.
   @discardableResult
   public func store(
     contentsOf input: FileDescriptor, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none,
@@ -28,25 +29,26 @@ extension BlobStore {
       expectedSize: expectedSize, visibility: visibility)
   }
 
-  /// Stores what a file holds, in the same way.
+  /// Stores the contents of a file in the same way.
   ///
-  /// The bytes are copied, also where the file is moved: a record has a header before its payload, so a file cannot become
-  /// one by a rename, nor share its blocks.
+  /// The bytes are copied even if the file is moved. A record has a header before its payload, so a file can neither
+  /// become a record by a rename nor share its blocks.
   ///
   /// - Parameters:
-  ///   - path: the file's; links are followed.
-  ///   - key: the key of the record.
-  ///   - ttl: the time to live; as for `store`.
-  ///   - locks: the locks of the new record; as for `store`.
-  ///   - extendedData: what lies beside the payload; as for `store`.
-  ///   - expectedSize: the payload's size in bytes, where it is known. A file of another size is not stored.
-  ///   - visibility: `whileWriting` puts the blob in its place at once, and followers read it while it grows.
-  ///   - moving: whether the file is removed once its blob is in place. It stays if it is not regular, if the path is a
-  ///     link, or if it was written to meanwhile. With durability `full`, or `automatic` and locks, the blob is on the
-  ///     medium before; with less, a power cut may take both.
-  /// - Returns: the payload's size in bytes.
-  /// - Throws: as `store`; `sizeMismatch`; with `whileWriting`, as `BlobWriter.commit`. If the file cannot be removed,
-  ///   `fileSystem` with the blob in place.
+  ///   - path: The path of the file; links are followed.
+  ///   - key: The key of the record.
+  ///   - ttl: The time to live, like for `store`.
+  ///   - locks: The locks of the new record, like for `store`.
+  ///   - extendedData: The extended data, like for `store`.
+  ///   - expectedSize: The payload's size in bytes, if known. A file of another size is not stored.
+  ///   - visibility: The visibility of the blob. With `whileWriting`, the blob is published immediately, and followers
+  ///     read it while it grows.
+  ///   - moving: A Boolean value that indicates whether to remove the file after its blob is published. It is not
+  ///     removed if it is not regular, if the path is a link, or if it was changed in the meantime. With durability
+  ///     `full`, or `automatic` and locks, the blob is synced first; otherwise, a power failure may destroy both.
+  /// - Returns: The payload's size in bytes.
+  /// - Throws: The errors of `store`; `sizeMismatch`; with `whileWriting`, the errors of `BlobWriter.commit`. If the
+  ///   file cannot be removed, `fileSystem`, with the blob published.
   @discardableResult
   public func store(
     contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none,
@@ -58,50 +60,32 @@ extension BlobStore {
       visibility: visibility, moving: moving)
   }
 
-  /// Opens what a payload is to be read from.
-  ///
-  /// - Parameters:
-  ///   - path: where it lies.
-  ///   - key: what errors name.
-  ///   - waits: whether to wait for a writer of a pipe, and for bytes in each read.
+  /// Opens the source of a payload. If `waits`, it waits for a writer of a pipe, and reads wait for bytes.
   package func payloadSource(at path: FilePath, for key: BlobKey, waits: Bool) throws(BlobStoreError) -> PayloadSource {
     try withErrorContext("store", key) { try PayloadSource(opening: path, files: core.root.files, waits: waits) }
   }
 
-  /// The source of a payload behind the caller's descriptor.
   package func payloadSource(of descriptor: FileDescriptor) -> PayloadSource {
     PayloadSource(descriptor, files: core.root.files)
   }
 
-  /// Lets tasks wait for the bytes of sources.
   package func readinessWatch() -> ReadinessWatch { ReadinessWatch(files: core.root.files) }
 
-  /// Stores what a source yields, until its end.
-  ///
-  /// - Parameters:
-  ///   - source: is read from its beginning.
-  ///   - key: the key of the record.
-  ///   - ttl: the time to live; as for `store`.
-  ///   - locks: the locks of the new record; as for `store`.
-  ///   - extendedData: what lies beside the payload; as for `store`.
-  ///   - expectedSize: the payload's size in bytes, where it is known.
-  ///   - visibility: as for `openWriter`.
-  ///   - moving: whether a file is removed in the end.
-  ///   - progress: is told the bytes of each piece that is written.
+  /// Stores the contents of a source, like `store(contentsOf:)`. `progress` receives the size of each written piece.
   package func store(
     _ source: PayloadSource, for key: BlobKey, ttl: Duration?, locks: LockPolicy, extendedData: Data?,
     expectedSize: Int64?, visibility: Visibility = .afterCommit, moving: Bool = false,
     progress: (Int) -> Void = { _ in }
   ) throws(BlobStoreError) -> Int64 {
     let header: RecordHeader
-    // What may be packed goes through a writer, which packs what has stayed small.
+    // A payload that may be packed requires a writer, which packs it if it stays small.
     if visibility == .afterCommit, let start = source.start, !core.mayPack(payloadOf: source.byteCount) {
       header = try withErrorContext("store", key) {
         try publisher.publish(
           key, source, from: start, extendedData, ttl: ttl, locks: locks, expectedSize: expectedSize, progress)
       }
     } else {
-      // What is known to be too large is refused before anything is made for it.
+      // A payload that is known to be too large is refused before anything is created for it.
       if source.start != nil { try withErrorContext("store", key) { try core.checkSize(source.byteCount) } }
       var writer = try openWriter(
         for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData,
@@ -115,16 +99,17 @@ extension BlobStore {
 }
 
 extension BlobWriter {
-  /// Appends what a source yields.
+  /// Appends the contents of a source.
   ///
-  /// Without `waiting`, it is a turn of a thread that others wait for: a mebibyte or 64 reads at the most. After a read of
-  /// few bytes it waits for none, and else for two milliseconds, as a source that is as fast as that is worth the thread.
+  /// Without `waiting`, the call is limited to a mebibyte or 64 reads, because other work waits for the thread. After
+  /// a small read it does not wait for further bytes. After a larger read it waits for two milliseconds, because a
+  /// source of that speed is worth the thread.
   ///
   /// - Parameters:
-  ///   - source: a pipe, a socket or a terminal.
-  ///   - waiting: whether to wait for bytes until the source ends.
-  ///   - progress: is told the bytes of each piece that is written.
-  /// - Returns: whether the source has ended.
+  ///   - source: A pipe, a socket or a terminal.
+  ///   - waiting: A Boolean value that indicates whether to wait for bytes until the source ends.
+  ///   - progress: A closure that receives the size of each written piece.
+  /// - Returns: A Boolean value that indicates whether the source has ended.
   @discardableResult
   package mutating func append(
     from source: PayloadSource, waiting: Bool, _ progress: (Int) -> Void = { _ in }
@@ -144,12 +129,12 @@ extension BlobWriter {
     return false
   }
 
-  /// Bytes of a read after which a source counts as fast.
+  /// The minimum size of a read after which a source counts as fast.
   private static var leastWorthWaitingFor: Int { 4096 }
 }
 
 extension Publisher {
-  /// Stores a file, which is read again where the record has to be written again.
+  /// Stores a file, which is read again if the record must be written again.
   fileprivate func publish(
     _ key: BlobKey, _ source: PayloadSource, from start: Int64, _ extendedData: Data?, ttl: Duration?,
     locks: BlobStore.LockPolicy,
@@ -158,7 +143,7 @@ extension Publisher {
     let header = try newHeader(ttl: ttl, locks: locks)
     let path = try core.path(for: key)
     let expected = try ExpectedSize(expectedSize)
-    // A payload that is known to be too large is refused before anything is made for it.
+    // A payload that is known to be too large is refused before anything is created for it.
     try core.checkSize(max(source.byteCount, expectedSize ?? 0))
     return try unsafe publish(
       key, pendingStore(header, locks: locks, if: nil), extendedData: extendedData,
@@ -167,22 +152,22 @@ extension Publisher {
       try source.rewind(to: start)
       try reserve(source.byteCount, in: file, of: path.digest)
       try copyPayload(from: source, to: file, of: path.digest, header: &header, expected, progress)
-      // The file may have become shorter: blocks behind the end are given back.
+      // If the file has become shorter, the blocks after the end are released.
       if Int64(clamping: header.payloadSize) < source.byteCount { try file.truncate(to: header.fileByteCount) }
-      // It may have been a while in coming.
+      // The payload may have taken a long time.
       header.updateTime = UInt64(clamping: core.configuration.now().seconds)
       try header.withEncodedBytes { head throws(FileError) in try file.write(head, at: 0) }
     }.header
   }
 
-  /// Sets the blocks of a large payload aside. Writing it takes a quarter less time then, and a full volume shows before.
+  /// Reserves the blocks of a large payload, which reports a full volume early and makes writing a quarter faster.
   private func reserve(_ byteCount: Int64, in file: borrowing OpenFile, of digest: UInt64) throws {
     guard byteCount > Self.unreservedByteCount else { return }
     let byteCount = byteCount + Int64(RecordHeader.byteCount)
     try makingRoom(for: byteCount, of: digest) { try file.reserve(byteCount: byteCount) }
   }
 
-  /// The largest payload of a file that one call more would not be worth.
+  /// The largest payload of a file for which reserving blocks is not worth a system call.
   private static var unreservedByteCount: Int64 { 1 << 20 }
 
   private func copyPayload(

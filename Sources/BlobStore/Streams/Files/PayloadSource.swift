@@ -2,19 +2,18 @@ package import BlobRecord
 package import Posix
 internal import SystemPackage
 
-/// What a payload is read from in pieces: a file, which can be read again, or a pipe, a socket, a terminal.
+/// A source from which a payload is read in pieces: a file, which can be read again, or a pipe, socket or terminal.
 package final class PayloadSource: Sendable {
   private let descriptor: FileDescriptor
-  /// Its name in errors; nil if it has none.
+  /// The path for error messages, if known.
   private let path: FilePath?
   private let files: Files
-  /// Whether the descriptor is closed in the end.
   private let isOwned: Bool
-  /// The status of a regular file, as it was before it was read.
+  /// The status of a regular file before it was read.
   private let before: Stat?
-  /// Where reading begins, in a file that can be read again; nil for pipes, terminals and the like.
+  /// The offset at which reading starts, or `nil` if the source cannot be read again.
   let start: Int64?
-  /// Bytes that can be read, as far as known before.
+  /// The number of readable bytes, or 0 if it is unknown.
   package let byteCount: Int64
 
   init(_ descriptor: FileDescriptor, path: FilePath? = nil, files: Files, isOwned: Bool = false) {
@@ -23,14 +22,12 @@ package final class PayloadSource: Sendable {
     self.files = files
     self.isOwned = isOwned
     before = Files.statusOfRegularFile(descriptor)
-    // Where there is no offset, it is read once.
+    // A descriptor without an offset is read only once.
     start = before == nil ? nil : try? descriptor.seek(offset: 0, from: .current)
     byteCount = max(0, (before?.size ?? 0) - (start ?? 0))
   }
 
-  /// Opens what lies at a path.
-  ///
-  /// - Parameter waits: whether to wait for a writer of a pipe, and for bytes in each read.
+  /// Opens a file. If `waits`, it waits for a writer of a pipe, and reads wait for bytes.
   convenience init(opening path: FilePath, files: Files, waits: Bool) throws {
     let descriptor: FileDescriptor
     do {
@@ -43,7 +40,7 @@ package final class PayloadSource: Sendable {
   }
 
   deinit {
-    // Nothing was written through it, so closing it loses nothing.
+    // Nothing was written to the descriptor, so an error of `close` loses no data.
     if isOwned { try? descriptor.close() }
   }
 
@@ -53,9 +50,8 @@ package final class PayloadSource: Sendable {
 // MARK: - Reading
 
 extension PayloadSource {
-  /// Waits, without a thread, until a read would not wait.
-  ///
-  /// - Throws: `CancellationError`; `fileSystem` where the system has no thread, pipe or memory to give.
+  /// Waits, without blocking a thread, until a read would not block. Throws `CancellationError`, or `fileSystem` if
+  /// the system cannot provide a thread, a pipe or memory.
   package func waitForBytes(by watch: ReadinessWatch, for key: BlobKey) async throws {
     do {
       try await watch.wait(for: descriptor)
@@ -66,12 +62,11 @@ extension PayloadSource {
     }
   }
 
-  /// Whether a read would not wait, now or soon.
+  /// Returns a Boolean value that indicates whether a read would not block, now or within the timeout.
   func isReady(withinMilliseconds milliseconds: CInt) -> Bool {
     Readiness.hasBytes(on: descriptor, withinMilliseconds: milliseconds)
   }
 
-  /// Goes back to where reading began.
   func rewind(to start: Int64) throws(BlobStoreError) {
     do {
       try descriptor.seek(offset: start, from: .start)
@@ -80,9 +75,7 @@ extension PayloadSource {
     }
   }
 
-  /// Reads what is there, and waits if there is nothing.
-  ///
-  /// - Returns: bytes that were read; 0 at the end.
+  /// Reads available bytes, after waiting for the first one. Returns the number of bytes, or 0 at the end.
   func read(into buffer: UnsafeMutableRawBufferPointer) throws(BlobStoreError) -> Int {
     while true {
       do {
@@ -113,8 +106,6 @@ extension PayloadSource {
   /// Removes a regular file that has been read, unless it has changed or another file has its name.
   ///
   /// System calls: `openat(2)`, `fstatat(2)`, `unlink(2)`.
-  ///
-  /// - Parameter key: what errors name.
   package func removeFile(storedAs key: BlobKey) throws(BlobStoreError) {
     try withErrorContext("store", key) {
       guard let before, let path, let name = path.lastComponent?.string,

@@ -2,18 +2,18 @@ public import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// A blob that is read while it is written: `BlobStore.openFollower`.
+/// A blob that is read while it is written; see `BlobStore.openFollower`.
 ///
-/// It keeps its file open, and so its blob: a replacement or a removal takes nothing from it. All followers of a blob in
-/// a store share one file. Its calls may be made on several threads at once.
+/// A follower keeps its file open, so a replacement or a removal does not affect it. All followers of a blob in a
+/// store share one file. A follower can be used from several threads concurrently.
 public final class BlobFollower: Sendable {
   public let key: BlobKey
-  /// How long a read waits for the writer.
+  /// The time that a read waits for the writer.
   public let timeout: Duration
   private let core: StoreCore
   private let path: RecordPath
   private let stream: FollowedStream
-  /// nil of a blob that was whole from the beginning.
+  /// `nil` for a blob that was complete when it was opened.
   private let identity: FileIdentity?
 
   init(
@@ -32,25 +32,25 @@ public final class BlobFollower: Sendable {
     if let identity { core.streams.leave(identity) }
   }
 
-  /// Bytes of payload that were there at the last look.
+  /// The number of payload bytes that existed at the last check.
   public var byteCount: Int64 { stream.progress.byteCount }
-  /// The record's header, once the blob is known to be whole; nil before.
+  /// The record's header, or `nil` until the blob is known to be complete.
   public var header: RecordHeader? { stream.progress.header }
-  /// What lies beside the payload, once the blob is known to be whole; nil before, and for nothing.
+  /// The blob's extended data, or `nil` if the blob has no extended data or is not known to be complete.
   public var extendedData: Data? { stream.progress.extension?.extendedData }
 }
 
 // MARK: - Reading
 
 extension BlobFollower {
-  /// Fills memory of the caller's with the payload from an offset on, and waits until there is some.
+  /// Reads the payload from an offset into the caller's memory, and waits until there are bytes.
   ///
-  /// The checksum is not compared.
+  /// The checksum is not verified.
   ///
-  /// - Returns: bytes that were read; 0 if the whole payload ends there.
-  /// - Throws: `streamStalled` if nothing came for `timeout`; `streamBroken` if the writer gave the blob up, or is gone;
-  ///   `invalidRange` for an offset below 0 or behind the whole payload; `damaged`, `fileSystem`.
-  /// - Complexity: O(*n*) for *n* bytes; one system call where they are there.
+  /// - Returns: The number of bytes that were read, or 0 if the complete payload ends at the offset.
+  /// - Throws: `streamStalled` if no bytes arrived for `timeout`; `streamBroken` if the writer has discarded the blob
+  ///   or died; `invalidRange` for an offset below 0 or after the complete payload; `damaged`; `fileSystem`.
+  /// - Complexity: O(*n*) for *n* bytes; one system call if the bytes exist.
   public func read(at offset: Int64, into bytes: inout MutableRawSpan) throws(BlobStoreError) -> Int {
     try unsafe bytes.withUnsafeMutableBytes { buffer throws(BlobStoreError) in
       try withErrorContext("load", key) {
@@ -59,16 +59,17 @@ extension BlobFollower {
     }
   }
 
-  /// Calls a closure with the pieces of the payload, in order, as they come.
+  /// Calls a closure with the pieces of the payload, in order, as they arrive.
   ///
-  /// It returns once the whole blob was read and has its checksum. Until then, no piece is known to be sound.
+  /// This method returns after the complete blob was read and its checksum verified. Until then, no piece is known to
+  /// be sound.
   ///
   /// - Parameters:
-  ///   - pieceSize: bytes of a piece at most, above 0.
-  ///   - body: receives each piece, which is gone when it returns.
-  /// - Returns: the header of the record.
-  /// - Throws: what `body` throws, unchanged; else as `read`; `damaged` if the checksum is wrong, after `damagePolicy` was
-  ///   followed.
+  ///   - pieceSize: The maximum size of a piece in bytes, above 0.
+  ///   - body: A closure that receives each piece, which is valid only during the call.
+  /// - Returns: The header of the record.
+  /// - Throws: Any error of `body`, unchanged; otherwise, the errors of `read`; `damaged` if the checksum is wrong,
+  ///   after `damagePolicy` was applied.
   /// - Complexity: O(*n*) for *n* bytes, and the memory of one piece.
   @discardableResult
   public func forEachPiece(pieceSize: Int = 256 << 10, _ body: (RawSpan) throws -> Void) throws -> RecordHeader {
@@ -85,16 +86,15 @@ extension BlobFollower {
     }
   }
 
-  /// Waits on the caller's thread.
+  /// Blocks the caller's thread until there are bytes.
   private func awaited(beyond offset: Int64) throws -> FollowedProgress {
     let answer = Monitor<FollowedStream.Answer?>(nil)
     _ = whenReady(beyond: offset) { found in answer.change { $0 = found } }
     return try answer.wait { found in found.map { .done($0) } ?? .wait(nil) }.get()
   }
 
-  /// Calls once: when there are bytes behind an offset, when the blob is whole or not to come, or when time is up.
-  ///
-  /// - Returns: what `leave` takes; nil if it has called already.
+  /// Calls a closure once: when bytes exist after an offset, the blob is complete or broken, or the timeout has
+  /// passed. Returns a number for `leave`, or `nil` if the closure was already called.
   package func whenReady(
     beyond offset: Int64, _ call: @escaping @Sendable (Result<FollowedProgress, any Error>) -> Void
   ) -> UInt64? {
@@ -102,18 +102,12 @@ extension BlobFollower {
       call(answer.mapError { $0 is CancellationError ? $0 : BlobStoreError($0, operation: "load", key: key) })
     }
     guard let number else { return nil }
-    // A whole blob lets nothing wait.
+    // Nothing waits for a complete blob.
     if let identity { core.streams.watch(identity) }
     return number
   }
 
-  /// Reads what is there.
-  ///
-  /// - Parameters:
-  ///   - offset: in the payload.
-  ///   - count: bytes at most.
-  ///   - progress: what a wait for bytes behind the offset has answered.
-  /// - Returns: no bytes at the end of the payload.
+  /// Reads available bytes, given the result of a wait for bytes after the offset. Returns no bytes at the end.
   package func read(
     at offset: Int64, atMost count: Int, _ progress: FollowedProgress
   ) throws(BlobStoreError) -> Data {
@@ -129,12 +123,9 @@ extension BlobFollower {
     }
   }
 
-  /// Ends a wait with an error, unless it has ended.
   package func leave(_ number: UInt64, _ error: any Error) { stream.leave(number, error) }
 
-  /// Reads what is there.
-  ///
-  /// - Returns: 0 at the end of the payload.
+  /// Reads available bytes. Returns their number, or 0 at the end of the payload.
   func fill(
     _ buffer: UnsafeMutableRawBufferPointer, from offset: Int64, _ progress: FollowedProgress
   ) throws -> Int {
@@ -142,7 +133,7 @@ extension BlobFollower {
     let wanted = Int(min(Int64(buffer.count), progress.byteCount - offset))
     let piece = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted])
     let count = try unsafe stream.record.file.read(into: piece, at: Int64(RecordHeader.byteCount) + offset)
-    // Fewer bytes than a moment ago mean that another program has truncated the file.
+    // Fewer bytes than at the last check mean that another program has truncated the file.
     guard count == wanted else {
       throw DamagedRecord(
         error: .wrongPayloadSize(stated: UInt64(progress.byteCount), found: offset + Int64(count)), path: file)
@@ -157,7 +148,7 @@ extension BlobFollower {
     }
   }
 
-  /// Judges a whole blob at its end, by the computed checksum of its payload.
+  /// Checks a complete blob by the computed checksum of its payload.
   func judge(_ progress: FollowedProgress, computed: UInt32) throws {
     var error = progress.breach
     if let stated = progress.header?.payloadChecksum, computed != stated {
@@ -172,19 +163,19 @@ extension BlobFollower {
 }
 
 extension BlobStore {
-  /// Opens the blob of a key, if it is live or being written, for reads that wait for what is still to come.
+  /// Opens the blob of a key, if it is live or being written, for reads that wait for missing bytes.
   ///
-  /// A blob that is being written is one of a writer with `visibility: .whileWriting`, in this process or in another one.
-  /// A whole blob is opened as by `openReader`, and ends without a wait.
+  /// A blob that is being written has a writer with `visibility: .whileWriting`, in this process or in another one. A
+  /// complete blob is opened like by `openReader`, and is read without waiting.
   ///
-  /// System calls: openat2, fstat, pread; of a stream also flock, fstat, pread, flock.
+  /// System calls: openat2, fstat, pread; for a stream also flock, fstat, pread, flock.
   ///
   /// - Parameters:
-  ///   - key: the key of the record.
-  ///   - timeout: how long each read waits for another byte.
-  ///   - touching: whether to move the update time of a whole record.
-  /// - Returns: nil if there is no record, or it is expired and not locked.
-  /// - Throws: `damaged`, also of a stream whose writer is gone; `fileSystem`, `invalidKey`.
+  ///   - key: The key of the record.
+  ///   - timeout: The time that each read waits for another byte.
+  ///   - touching: A Boolean value that indicates whether to move the update time of a complete record.
+  /// - Returns: A follower, or `nil` if no record exists, or it is expired and not locked.
+  /// - Throws: `damaged`, also for a stream whose writer has died; `fileSystem`, `invalidKey`.
   /// - Complexity: O(1).
   public func openFollower(
     for key: BlobKey, timeout: Duration = .seconds(30), touching: Bool = true
@@ -192,7 +183,7 @@ extension BlobStore {
     try withErrorContext("load", key) {
       var path = try core.path(for: key)
       let now = core.configuration.now()
-      // The directory that was read, where the load is counted.
+      // The directory that was read, in which the load is counted.
       var place: OpenRoot?
       let lookup = FollowedLookup(path: path, now: now)
       let found = try core.readUntilConsistent(lookup, core.configuration.damagePolicy, &place)
@@ -210,7 +201,7 @@ extension BlobStore {
   }
 }
 
-/// A walk over a payload that grows, piece by piece. At its end, the checksum was right.
+/// An iteration over a growing payload, piece by piece. It ends only after the checksum was verified.
 package struct FollowedPieces: Sendable {
   private let follower: BlobFollower
   package private(set) var offset: Int64 = 0
@@ -218,10 +209,8 @@ package struct FollowedPieces: Sendable {
 
   package init(_ follower: BlobFollower) { self.follower = follower }
 
-  /// Reads what is there, as much as the buffer holds.
-  ///
-  /// - Parameter progress: what a wait for bytes behind `offset` has answered.
-  /// - Returns: how many bytes it has; 0 at the end.
+  /// Reads available bytes, given the result of a wait for bytes after `offset`. Returns their number, or 0 at the
+  /// end.
   package mutating func next(into buffer: UnsafeMutableRawBufferPointer, _ progress: FollowedProgress) throws -> Int {
     let count = try unsafe follower.fill(buffer, from: offset, progress)
     offset += Int64(count)
@@ -230,12 +219,7 @@ package struct FollowedPieces: Sendable {
     return count
   }
 
-  /// Reads what is there.
-  ///
-  /// - Parameters:
-  ///   - pieceSize: bytes at most, above 0.
-  ///   - progress: what a wait for bytes behind `offset` has answered.
-  /// - Returns: no bytes at the end.
+  /// Reads at most `pieceSize` available bytes, given the result of a wait. Returns no bytes at the end.
   package mutating func next(atMost pieceSize: Int, _ progress: FollowedProgress) throws -> Data {
     precondition(pieceSize > 0, "pieces of \(pieceSize) bytes")
     let piece = try follower.read(at: offset, atMost: pieceSize, progress)
@@ -247,13 +231,8 @@ package struct FollowedPieces: Sendable {
     return piece
   }
 
-  /// Calls a closure with the next piece, unless it is the end.
-  ///
-  /// - Parameters:
-  ///   - pieceSize: bytes at most, above 0.
-  ///   - progress: what a wait for bytes behind `offset` has answered.
-  ///   - body: receives the piece, which is gone when it returns.
-  /// - Returns: how many bytes it has.
+  /// Calls a closure with the next piece, unless the payload has ended, and returns the size of the piece, which is
+  /// valid only during the call.
   package mutating func withNext(
     atMost pieceSize: Int, _ progress: FollowedProgress, _ body: (RawSpan) throws -> Void
   ) throws -> Int {

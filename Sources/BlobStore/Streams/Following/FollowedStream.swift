@@ -2,7 +2,7 @@ package import BlobRecord
 internal import Locks
 internal import Posix
 
-/// A record that grows, with all that wait for more of it in this process. They share its open file.
+/// A growing record, with all waits for its bytes in this process, which share the open file.
 final class FollowedStream: Sendable {
   typealias Answer = Result<FollowedProgress, any Error>
 
@@ -12,7 +12,7 @@ final class FollowedStream: Sendable {
     let begin: ContinuousClock.Instant
     let call: @Sendable (Answer) -> Void
 
-    /// When it gives up. Each byte puts that off, also one that it does not wait for.
+    /// The end of the timeout, which starts again with each byte, even one before the requested offset.
     func deadline(_ lastGrowth: ContinuousClock.Instant?) -> ContinuousClock.Instant {
       max(begin, lastGrowth ?? begin).advanced(by: timeout)
     }
@@ -20,16 +20,15 @@ final class FollowedStream: Sendable {
 
   private struct State {
     var progress: FollowedProgress
-    /// Whether its writer has given it up, or is gone.
     var isBroken = false
     var waiters: [UInt64: Waiter] = [:]
     var nextNumber: UInt64 = 0
-    /// When the last byte came; nil before the first that is known of.
+    /// The time of the last byte, or `nil` before the first known one.
     var lastGrowth: ContinuousClock.Instant?
-    /// None of the waiters gives up earlier.
+    /// A lower bound of the waiters' deadlines.
     var earliestDeadline: ContinuousClock.Instant?
 
-    /// nil while there is nothing to say.
+    /// `nil` if the wait must continue.
     func answer(beyond offset: Int64) -> Answer? {
       if progress.header != nil || progress.byteCount > offset { return .success(progress) }
       guard isBroken else { return nil }
@@ -46,7 +45,6 @@ final class FollowedStream: Sendable {
   let record: OpenRecord
   private let state: Lock<State>
 
-  /// - Parameter progress: all of it where the record is whole.
   init(_ record: OpenRecord, _ progress: FollowedProgress = FollowedProgress(byteCount: 0)) {
     self.record = record
     state = Lock(State(progress: progress))
@@ -59,9 +57,7 @@ final class FollowedStream: Sendable {
 // MARK: - Waiting
 
 extension FollowedStream {
-  /// Calls once: when there are bytes behind an offset, when the blob is whole or not to come, or when time is up.
-  ///
-  /// - Returns: what `leave` takes; nil if it has called already.
+  /// Calls a closure once, as described at `BlobFollower.whenReady`.
   func wait(
     beyond offset: Int64, atMost timeout: Duration, _ call: @escaping @Sendable (Answer) -> Void
   ) -> UInt64? {
@@ -79,13 +75,12 @@ extension FollowedStream {
     return number
   }
 
-  /// Ends a wait, which then fails with an error, unless it has ended.
+  /// Ends a wait with an error, unless it has already ended.
   func leave(_ number: UInt64, _ error: any Error) {
     let waiter = state.withLock { $0.waiters.removeValue(forKey: number) }
     waiter?.call(.failure(error))
   }
 
-  /// Ends the waits whose time is up.
   func endLateWaits(at now: ContinuousClock.Instant) {
     let late = state.withLock { state -> [Waiter] in
       guard let earliest = state.earliestDeadline, earliest <= now else { return [] }
@@ -103,18 +98,15 @@ extension FollowedStream {
 // MARK: - Looking
 
 extension FollowedStream {
-  /// A look at the file.
   private enum Sight {
     case nothingNew
     case progress(FollowedProgress)
     case broken
   }
 
-  /// Looks how far the writer is, and answers those that wait for it.
+  /// Checks the writer's progress, and answers the waits for it. Returns whether there was progress.
   ///
-  /// System calls: fstat, pread; where nothing is new, flock; fstat, pread for an extension at the end.
-  ///
-  /// - Returns: whether something was new.
+  /// System calls: fstat, pread; without progress, flock; fstat, pread for an extension at the end.
   @discardableResult
   func look() -> Bool {
     do throws(FileError) {
@@ -129,21 +121,20 @@ extension FollowedStream {
     return true
   }
 
-  /// Ends all waits with an error.
   func failWaits(_ error: any Error) {
     let waiters = state.withLock { $0.takeWaiters { _ in true } }
     for waiter in waiters { waiter.call(.failure(error)) }
   }
 
-  /// The writer has given the blob up.
+  /// Ends all waits after the writer has discarded the blob.
   func breakOff() {
     answer { $0.isBroken = true }
   }
 
-  /// The writer is so far, as a look or the writer itself tells.
+  /// Records the writer's progress, which a check of the file or the writer itself reports.
   func tell(_ progress: FollowedProgress) {
     answer { state in
-      // Another look may have come further.
+      // A concurrent check may have seen more progress.
       guard state.progress.header == nil, progress.header != nil || progress.byteCount > state.progress.byteCount
       else { return }
       state.progress = progress
@@ -167,21 +158,21 @@ extension FollowedStream {
   }
 
   private func sight() throws(FileError) -> Sight {
-    // First: the header then tells which of these bytes are the payload's.
+    // Read first: the header then determines which of these bytes belong to the payload.
     let fileSize = try record.file.status().size
     guard let (stored, header) = try headers() else { return .nothingNew }
     if let whole = try whole(stored, header) { return .progress(whole) }
     let byteCount = min(fileSize - Int64(RecordHeader.byteCount), Int64(clamping: header.payloadSize))
     if byteCount > progress.byteCount { return .progress(FollowedProgress(byteCount: byteCount)) }
     if try record.file.isLockedElsewhere() { return .nothingNew }
-    // The writer may have completed it before it gave up its lock.
+    // The writer may have completed the record before it released its lock.
     if let (stored, header) = try headers(), let whole = try whole(stored, header) { return .progress(whole) }
     return .broken
   }
 
-  /// - Returns: the header as it lies there, and what it says; nil while it is being written.
+  /// - Returns: The stored and the validated header, or `nil` while the header is being written.
   private func headers() throws(FileError) -> (StoredHeader, RecordHeader)? {
-    // One that is seen half written is looked at again.
+    // A partially written header is read again at the next check.
     guard case .success(let stored) = try record.file.readHeader(), let header = try? stored.validated() else {
       return nil
     }
@@ -192,7 +183,7 @@ extension FollowedStream {
     guard !header.flags.contains(.streamIncomplete) else { return nil }
     var progress = FollowedProgress(byteCount: Int64(clamping: header.payloadSize), header: header)
     if header.extensionEnd != nil {
-      // Asked anew: what lies behind the payload is written after all of that.
+      // Read again, because the extension is written after the complete payload.
       var facts = RecordFacts(fileSize: try record.file.status().size)
       progress.extension = try record.file.readExtension(by: stored, &facts)
     }
@@ -200,15 +191,13 @@ extension FollowedStream {
   }
 }
 
-/// How far a blob is that is followed.
+/// The progress of a followed blob.
 package struct FollowedProgress: Sendable {
-  /// Bytes of payload that can be read.
   package var byteCount: Int64
-  /// The last header, once the blob is whole.
   package var header: RecordHeader?
-  /// What lies behind the payload of a whole blob; nil for nothing, or where it is damaged.
+  /// The extension of a complete blob, or `nil` if it does not exist or is damaged.
   var `extension`: RecordExtension?
 
-  /// How the last header is broken by what lies behind the payload; nil where it is sound.
+  /// The damage of the extension that the final header requires, or `nil` if it is sound.
   var breach: RecordError? { header?.extensionEnd != nil && `extension` == nil ? .invalidExtension : nil }
 }

@@ -2,10 +2,10 @@ internal import BlobRecord
 internal import Posix
 internal import Synchronization
 
-/// The streams that a store's followers read, and those that its writers write.
+/// The streams that are read or written through a store.
 ///
-/// A writer of this store tells its followers of each piece. For streams of other processes a thread looks at the file,
-/// every millisecond while bytes come, and every four at the longest. It lives while something is waited for.
+/// A writer of this store notifies its followers of each piece. For streams of other processes, a thread checks the
+/// file while a follower waits: every millisecond while bytes arrive, and at least every four milliseconds.
 final class FollowedStreams: Sendable {
   private struct Followed {
     let stream: FollowedStream
@@ -14,15 +14,14 @@ final class FollowedStreams: Sendable {
 
   private struct State {
     var streams: [FileIdentity: Followed] = [:]
-    /// Streams that this store writes.
     var written: Set<FileIdentity> = []
     var isWatching = false
-    /// Whether the thread looks at no file just now, and only at the time.
+    /// A Boolean value that indicates whether the thread currently checks no files, but only deadlines.
     var isDozing = false
   }
 
   private let state = Monitor(State())
-  /// How many are followed: a writer asks this for each piece, and nothing else where there are none.
+  /// The number of followers, which is all that a writer without followers checks for each piece.
   private let count = Atomic(0)
 }
 
@@ -33,7 +32,7 @@ extension FollowedStreams {
     locked { _ = $0.written.insert(identity) }
   }
 
-  /// - Parameter whole: the whole blob; nil where it is not to come.
+  /// - Parameter whole: The complete blob, or `nil` if the writer has discarded it.
   func endWriting(_ identity: FileIdentity, _ whole: FollowedProgress?) {
     let stream = locked { state in
       state.written.remove(identity)
@@ -42,9 +41,6 @@ extension FollowedStreams {
     if let whole { stream?.tell(whole) } else { stream?.breakOff() }
   }
 
-  /// A piece was written.
-  ///
-  /// - Parameter byteCount: of the payload so far.
   func didGrow(_ identity: FileIdentity, to byteCount: Int64) {
     guard count.load(ordering: .sequentiallyConsistent) > 0 else { return }
     locked { $0.streams[identity]?.stream }?.tell(FollowedProgress(byteCount: byteCount))
@@ -54,11 +50,7 @@ extension FollowedStreams {
 // MARK: - Followers
 
 extension FollowedStreams {
-  /// The stream of a record, for one more follower.
-  ///
-  /// - Parameters:
-  ///   - found: its file is closed if others follow it already.
-  ///   - header: of the record.
+  /// Returns the stream of a record for another follower. If the stream already exists, the record's file is closed.
   func follow(_ found: FollowedRecord, _ header: RecordHeader) -> FollowedStream {
     guard let identity = found.stream else {
       let progress = FollowedProgress(
@@ -71,15 +63,14 @@ extension FollowedStreams {
       return state.streams[identity]?.stream ?? own
     }
     count.add(1, ordering: .sequentiallyConsistent)
-    // After that: a writer that has not seen the follower has written what this look finds.
+    // Checked after counting: a writer that has not seen the follower has written what this check reads.
     stream.look()
     return stream
   }
 
-  /// A follower is gone.
   func leave(_ identity: FileIdentity) {
     count.subtract(1, ordering: .sequentiallyConsistent)
-    // Its file is closed once the lock is free.
+    // The file is closed after the lock is released.
     _ = locked { state -> FollowedStream? in
       state.streams[identity]?.followers -= 1
       guard state.streams[identity]?.followers == 0 else { return nil }
@@ -87,7 +78,7 @@ extension FollowedStreams {
     }
   }
 
-  /// A follower has begun to wait.
+  /// Starts or wakes the thread for a follower that waits.
   func watch(_ identity: FileIdentity) {
     let (mustStart, mustWake) = locked { state in
       let mustWake = state.isDozing && !state.written.contains(identity)
@@ -114,10 +105,10 @@ extension FollowedStreams {
 extension FollowedStreams {
   private static var shortestPause: Duration { .milliseconds(1) }
   private static var longestPause: Duration { .milliseconds(4) }
-  /// Where only the time is looked at.
+  /// The interval if only deadlines are checked.
   private static var doze: Duration { .milliseconds(25) }
 
-  /// How often the thread finds nothing to wait for before it ends.
+  /// The number of checks without waits after which the thread ends.
   private static var idleLooks: Int { 20 }
 
   private func run() {
@@ -130,9 +121,8 @@ extension FollowedStreams {
     }
   }
 
-  /// Looks at all that is waited for, and holds none of it afterwards: so the thread keeps no file open while it sleeps.
-  ///
-  /// - Returns: nil if the thread ends.
+  /// Checks all streams with waits, and retains none of them, so that the thread keeps no file open while it sleeps.
+  /// Returns `nil` if the thread ends.
   private func lookAtAll(mayEnd: Bool) -> (isIdle: Bool, isNew: Bool)? {
     guard let streams = waitedFor(mayEnd: mayEnd) else { return nil }
     var isNew = false
@@ -143,7 +133,7 @@ extension FollowedStreams {
     return (streams.isEmpty, isNew)
   }
 
-  /// - Returns: nil if the thread ends, and the next wait starts another.
+  /// Returns `nil` if the thread ends, so that the next wait starts another one.
   private func waitedFor(mayEnd: Bool) -> [(FollowedStream, isWrittenHere: Bool)]? {
     locked { state in
       let streams = state.streams.filter { $0.value.stream.hasWaiters }
@@ -163,7 +153,7 @@ extension FollowedStreams {
     }
   }
 
-  /// Changes the state, and wakes no thread.
+  /// Changes the state without waking a thread.
   private func locked<Result>(_ body: (inout State) -> Result) -> Result {
     state.wait { .done(body(&$0)) }
   }

@@ -7,21 +7,20 @@
 #elseif canImport(Android)
   internal import Android
 #endif
-/// Memory of a payload's size, not zeroed, that becomes `Data` without a copy.
+/// Uninitialized memory of a payload's size that becomes `Data` without a copy.
 @safe struct PayloadBuffer: ~Copyable {
   let bytes: UnsafeMutableRawBufferPointer
 
-  /// - Parameter byteCount: above zero.
-  /// - Returns: nil where there is no memory.
+  /// Allocates memory of a size above zero, or returns `nil` if there is not enough.
   init?(byteCount: Int) {
-    // malloc, because Data frees the memory by free.
+    // malloc, because `Data` frees the memory by free.
     guard let base = unsafe malloc(byteCount) else { return nil }
     unsafe bytes = UnsafeMutableRawBufferPointer(start: base, count: byteCount)
   }
 
   deinit { unsafe free(bytes.baseAddress) }
 
-  /// The first bytes of the memory, or all of it, and the memory with them.
+  /// Transfers the memory to a `Data` that contains its first bytes, or all of them.
   consuming func take(_ count: Int? = nil) -> Data {
     let bytes = unsafe bytes
     discard self

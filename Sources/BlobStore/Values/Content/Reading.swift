@@ -1,8 +1,7 @@
 internal import BlobRecord
 
-/// The result of a look at a record's place.
 enum Reading<Content> {
-  /// Nothing, or a foreign file, or a record that is not live.
+  /// There is no file, a foreign file, or a record that is not live.
   case absent
   case live(RecordHeader, Content)
   case damaged(RecordError)
@@ -18,13 +17,12 @@ extension Reading<Void> {
   }
 }
 
-/// How a lookup may read.
 enum ReadMode {
-  /// The load's first lookup, with as few calls as there can be.
+  /// The first lookup of a load, with as few system calls as possible.
   case first
-  /// A further lookup, which asks for the file's owner and size, too.
+  /// A further lookup, which also checks the file's owner and size.
   case again
-  /// Never waits for the disk, and is given up where anything is odd or has changed meanwhile.
+  /// A lookup that never waits for the disk, and is abandoned if anything is unusual or changes concurrently.
   case withoutBlocking
 
   var mayBlock: Bool { self != .withoutBlocking }

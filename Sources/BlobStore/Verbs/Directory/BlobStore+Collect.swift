@@ -2,17 +2,18 @@ internal import BlobRecord
 internal import Posix
 
 extension BlobStore {
-  /// Makes one collection. It removes expired records, leftovers of dead writers and of damage, and empty
-  /// subdirectories. If a limit is exceeded, unlocked records are evicted in the order of `Configuration.Limits.eviction`,
-  /// by default the least frequently used first, down to the target. Default: nine tenths of the limit.
+  /// Runs one collection.
   ///
-  /// A file to remove is chosen without a lock, and judged again under the record's stripe. Readers and writers of
-  /// other keys never wait for it. Records that cannot be removed are logged and counted, and stay.
+  /// It removes expired records, files that dead writers and damage have left, and empty subdirectories. If a limit
+  /// is exceeded, it evicts unlocked records in the order of `Configuration.Limits.eviction`, by default the least
+  /// frequently used first, down to the target, by default nine tenths of the limit. A file is selected without a
+  /// lock, and judged again under the record's stripe. Readers, and writers of other keys, never wait for a
+  /// collection. Records that cannot be removed are logged, counted and kept.
   ///
-  /// - Throws: `collectionRunning` if any process is collecting the directory already; `notACache`, if the options ask
-  ///   for that check; `fileSystem` if the pass could not be made.
-  /// - Complexity: one walk over all records, and a second one where a limit is exceeded. It takes more walks where
-  ///   very many update times lie close together and others far away. Memory does not grow with the number of records.
+  /// - Throws: `collectionRunning` if any process is already collecting the directory; `notACache` if the options
+  ///   require that check; `fileSystem` if the pass failed.
+  /// - Complexity: One walk over all records, and a second one if a limit is exceeded. It takes more walks if very
+  ///   many update times are close together and others far away. Memory does not grow with the number of records.
   @discardableResult
   public func collect(_ options: CollectionOptions = CollectionOptions()) throws(BlobStoreError) -> CollectionReport {
     try withErrorContext("collect") {
@@ -23,19 +24,19 @@ extension BlobStore {
     }
   }
 
-  /// Makes one collection that goes on until a goal is reached, below the limits too.
+  /// Runs one collection that continues until a goal is reached, even below the limits.
   ///
-  /// Expired records go first, and count. Locked records stay. Each record is judged again under its stripe before it
-  /// goes. The goal holds once: stores may exceed it the moment after.
+  /// Expired records are removed first, and count towards the goal. Locked records are kept. Each record is judged
+  /// again under its stripe before it is removed. Stores may exceed the goal immediately afterwards.
   ///
   /// - Parameters:
-  ///   - goal: what must be reached.
-  ///   - options: as for `collect`. But every file is looked at. Without `waitsForOther`, the trim waits for another
-  ///     collection under way, `lockTimeout` at most.
-  /// - Returns: `evicted` counts the records that went for the goal. `recordsAfter` and `bytesAfter` tell whether it
-  ///   was reached.
-  /// - Throws: as `collect`.
-  /// - Complexity: as `collect` with an exceeded limit.
+  ///   - goal: The goal of the collection.
+  ///   - options: The options, as for `collect`, except that every file is examined. Without `waitsForOther`, the
+  ///     trim waits at most `lockTimeout` for another running collection.
+  /// - Returns: The report. `evicted` counts the records removed for the goal, `recordsAfter` and `bytesAfter` the
+  ///   rest.
+  /// - Throws: The errors of `collect`.
+  /// - Complexity: As `collect` with an exceeded limit.
   @discardableResult
   public func trim(
     to goal: TrimGoal, _ options: CollectionOptions = CollectionOptions()
@@ -47,12 +48,12 @@ extension BlobStore {
     return try collect(options)
   }
 
-  /// Tells an observer of collections from now on, instead of the one before.
+  /// Sets the observer that is notified of collections, and replaces the previous one.
   package func observeCollections(by observer: CollectionObserver) { core.collectionObservation.observer = observer }
 
-  /// The work of collections in the directory. Zeros where there is no control file, or one without counters.
+  /// Returns the statistics of the directory's collections, or zeros without a control file that has counters.
   ///
-  /// Dry runs are not recorded, nor are collections of stores with `recordsCollections` off.
+  /// Dry runs and collections of stores with `recordsCollections` off are not recorded.
   ///
   /// - Complexity: O(1).
   public func statistics() throws(BlobStoreError) -> CollectionStatistics {
@@ -61,7 +62,7 @@ extension BlobStore {
         return CollectionStatistics()
       }
       var statistics = control.statistics
-      // The clock was set back, or the value is rubbish: schedules must not wait for its time to come.
+      // If the clock was set back or the value is invalid, schedules must not wait for that time.
       if let last = statistics.lastPass, last.time > core.configuration.now() { statistics.lastPass = nil }
       return statistics
     }

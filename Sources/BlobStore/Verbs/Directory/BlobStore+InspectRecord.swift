@@ -3,31 +3,31 @@ internal import Posix
 internal import SystemPackage
 
 extension BlobStore {
-  /// Inspects the record of a key, whether it lies in a pack or has a file to itself. It is not touched.
+  /// Inspects the record of a key without touching it, whether it is packed or stored in a separate file.
   ///
-  /// - Returns: nil if there is none.
-  /// - Throws: as `inspect`; `invalidKey`.
-  /// - Complexity: as `inspect`; one read of a packed record.
+  /// - Returns: The inspection, or `nil` if no record exists.
+  /// - Throws: The errors of `inspect`; `invalidKey`.
+  /// - Complexity: As `inspect`, or one read for a packed record.
   public func inspectRecord(of key: BlobKey) throws(BlobStoreError) -> RecordInspection? {
     try inspectRecord(of: key, checkingUpTo: .max)
   }
 
-  /// As `inspectRecord`, where no larger payload is compared with its checksum than of so many bytes.
+  /// Inspects a record as `inspectRecord(of:)` does, but only verifies the checksum of payloads up to the given size.
   package func inspectRecord(
     of key: BlobKey, checkingUpTo byteCount: UInt64
   ) throws(BlobStoreError) -> RecordInspection? {
     try withErrorContext("inspect", key) { try core.inspection(at: core.path(for: key), checkingUpTo: byteCount) }
   }
 
-  /// Inspects a record that an enumeration has met.
+  /// Inspects an enumerated record.
   ///
-  /// - Returns: nil if it is there no more.
-  /// - Throws: as `inspect`; what kept the enumeration from reading the record.
+  /// - Returns: The inspection, or `nil` if the record no longer exists.
+  /// - Throws: The errors of `inspect`, and the error that prevented the enumeration from reading the record.
   public func inspect(_ entry: RecordEntry) throws(BlobStoreError) -> RecordInspection? {
     try inspect(entry, checkingUpTo: .max)
   }
 
-  /// As `inspect`, where no larger payload is compared with its checksum than of so many bytes.
+  /// Inspects a record as `inspect(_:)` does, but only verifies the checksum of payloads up to the given size.
   package func inspect(
     _ entry: RecordEntry, checkingUpTo byteCount: UInt64
   ) throws(BlobStoreError) -> RecordInspection? {
@@ -45,7 +45,7 @@ extension StoreCore {
     do {
       return try inspection(of: root.path.appending(path.relative), checkingUpTo: limit)
     } catch let error as FileError where error.errno == .noSuchFileOrDirectory || error.errno == .notDirectory {
-      // It may have moved to a pack since the look there.
+      // The record may have been packed after the lookup in the packs.
       return try packedInspection(of: path, in: open, limit)
     }
   }
@@ -71,9 +71,9 @@ extension StoreCore {
 }
 
 extension BlobStore {
-  /// The file in the place of a key's record that is foreign because of its owner.
+  /// Returns the file at the path of a key's record that is foreign because of its owner.
   ///
-  /// - Returns: nil for a record, and where no file is.
+  /// - Returns: The foreign file, or `nil` if there is a record or no file at the path.
   public func foreignRecord(for key: BlobKey) throws(BlobStoreError) -> ForeignRecord? {
     try withErrorContext("foreignRecord", key) {
       let name = try core.path(for: key)

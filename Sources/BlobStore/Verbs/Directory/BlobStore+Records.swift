@@ -2,40 +2,33 @@ internal import BlobRecord
 internal import Posix
 
 extension BlobStore {
-  /// The records of the directory, in no order, with their headers and without their payloads; nothing is touched.
+  /// Returns the records of the directory with their headers, in no particular order and without touching them.
   ///
-  /// Expired and damaged ones are among them: `state` tells. A file that cannot be read is an element too, so that
-  /// nothing is left out in silence. Records stored or removed during the enumeration may or may not be met.
+  /// They include expired and damaged records, as `state` indicates. A file that cannot be read is an element too, so
+  /// that nothing is omitted silently. Concurrently stored or removed records may or may not be included.
   ///
-  /// - Parameter prefix: what the keys begin with. Without one, all records, those included that do not tell their keys.
-  /// - Throws: `invalidKey` for a prefix under the sha256 naming in the reference format; `fileSystem` if the root cannot
-  ///   be listed.
-  /// - Complexity: four system calls a record, and one more with an extension; memory does not grow with their number.
+  /// - Parameter prefix: The prefix of the keys. If it is empty, records with unknown keys are included.
+  /// - Throws: `invalidKey` for a prefix under the sha256 naming in the reference format; `fileSystem` if the root
+  ///   cannot be listed.
+  /// - Complexity: Four system calls for each record, and one more with an extension. Memory does not grow with the
+  ///   number of records.
   public func records(prefix: String = "") throws(BlobStoreError) -> some Sequence<RecordEntry> {
     try withErrorContext("records") { try core.recordSequence(prefix: prefix) }
   }
 }
 
-/// Some records of a directory, and where the others begin.
 package struct RecordPage: Sendable {
   package let entries: [RecordEntry]
-  /// nil at the end of the directory.
+  /// The start of the next page, or `nil` at the end of the directory.
   package let next: WalkPosition?
 }
 
 extension BlobStore {
-  /// The records that a walk in the order of names' digests meets from a position on.
+  /// Returns a page of the records in the order of the digests of their names, without touching them.
   ///
-  /// A walk over all pages meets every record that stays where it is, and those that come and go at most once. It meets
-  /// one twice only if its subdirectory is replaced meanwhile. Nothing is touched.
-  ///
-  /// - Parameters:
-  ///   - prefix: what the keys begin with.
-  ///   - start: where the page before this one has ended.
-  ///   - limit: records of a page. It has fewer where few of many are wanted.
-  ///   - isWanted: whether a record belongs to the page.
-  /// - Throws: as `records(prefix:)`.
-  /// - Complexity: the root is listed, and a page's records are looked at, or some thousands of which few are wanted.
+  /// All pages together contain every record that stays in place, and other records at most once, unless a
+  /// subdirectory is replaced in the meantime. A page may be short if few records are wanted. The root is listed, and
+  /// the page's records are examined, or some thousands if few are wanted. Throws as `records(prefix:)`.
   package func page(
     prefix: String = "", from start: WalkPosition = .start, limit: Int, where isWanted: (RecordEntry) -> Bool
   ) throws(BlobStoreError) -> RecordPage {
@@ -50,7 +43,7 @@ extension BlobStore {
       var (emptySubdirectories, countBefore, examined) = (0, 0, 0)
       while let item = try walk.next() {
         examined += 1
-        // The walk goes on with what lies before its start.
+        // The walk continues with the entries before its start.
         if walk.hasWrapped { return RecordPage(entries: entries, next: nil) }
         switch item {
         case .record(let entry): if sequence.isWanted(entry), isWanted(entry) { entries.append(entry) }
@@ -63,20 +56,18 @@ extension BlobStore {
         let isLong = emptySubdirectories >= Self.mostEmptySubdirectories || examined >= Self.mostExamined
         guard mayEnd, entries.count >= limit || isLong else { continue }
         let position = walk.position
-        // Behind the last of all digests is the first one, where a walk begins.
+        // The last of all digests is followed by the first, where a walk begins.
         return RecordPage(entries: entries, next: position.digest == 0 ? nil : position)
       }
       return RecordPage(entries: entries, next: nil)
     }
   }
 
-  /// Where a walk has met about this share of the records, from 0 up to 1.
+  /// Returns the position at which a walk has returned approximately this share of the records, from 0 up to 1.
   ///
-  /// Records that are files are spread evenly over subdirectories. The digests of those are not even. Packed records have one place
-  /// among them, and the counters say how large a part of all they are.
-  ///
-  /// - Throws: as `records(prefix:)`.
-  /// - Complexity: the root is listed, and a cache line is read for each chunk of packs.
+  /// Records in separate files are spread evenly over subdirectories, whose digests are not even. Packed records have
+  /// one position among them, and the counters determine their share. The root is listed, and a cache line is read
+  /// for each chunk of packs. Throws as `records(prefix:)`.
   package func position(atShare share: Double) throws(BlobStoreError) -> WalkPosition {
     try withErrorContext("records") {
       guard let open = try core.root.opened() else { return .start }
@@ -101,14 +92,13 @@ extension BlobStore {
     }
   }
 
-  /// So many subdirectories without a record that is wanted end a page: a prefix that few keys have must not take long.
+  /// A page ends after this number of subdirectories without a wanted record, so that rare prefixes are fast.
   private static var mostEmptySubdirectories: Int { 128 }
-  /// So many entries end a page: a state that few records have must not take a walk over millions.
+  /// A page ends after this number of entries, so that a rare state does not require a walk over millions.
   private static var mostExamined: Int { 4096 }
 }
 
 extension StoreCore {
-  /// How large a part of all records is packed, from 0 to 1.
   fileprivate func share(of packs: PackRecords, hasFiles: Bool) throws -> Double {
     guard hasFiles else { return 1 }
     let packed = try packs.recordCount()
@@ -120,12 +110,11 @@ extension StoreCore {
 extension WalkPosition {
   package static var start: WalkPosition { WalkPosition(digest: 0) }
 
-  /// Three numbers, for a reader that comes back with them.
+  /// The position as text, with which a client can continue.
   package var text: String {
     [digest, inode, UInt64(bitPattern: offset)].map { String($0, radix: 36) }.joined(separator: "-")
   }
 
-  /// - Returns: nil for anything but three numbers.
   package init?(_ text: String) {
     let numbers = text.split(separator: "-", omittingEmptySubsequences: false).map { UInt64($0, radix: 36) }
     guard numbers.count == 3, let digest = numbers[0], let inode = numbers[1], let offset = numbers[2] else {

@@ -2,25 +2,23 @@ internal import BlobRecord
 internal import Posix
 
 extension BlobStore {
-  /// Looks whether the root is still the one at the path; if not, it is let go as soon as no operation uses it.
+  /// Checks whether the root was replaced at its path. If so, it is released as soon as no operation uses it.
   package func lookAtRoot() {
-    // An error here is left to the next operation, which reports it.
+    // The next operation reports an error.
     _ = try? core.root.forgetIfReplacedNow()
   }
 
-  /// A number that grows whenever another directory may have come to the root's path, or none may be there any more.
+  /// A number that grows whenever the directory at the root's path may have been replaced or removed.
   package var rootChanges: UInt64 { core.root.changes }
 
-  /// Leaves `CACHEDIR.TAG` in the directory, where it can be told from a record and is not there already.
-  ///
-  /// - Throws: `fileSystem`.
+  /// Creates `CACHEDIR.TAG` in the directory, unless it exists or could be mistaken for a record.
   package func leaveCacheTag() throws(BlobStoreError) {
     try withErrorContext("store") {
       guard let open = try core.root.opened(),
         CacheDirectoryTag.isTag(CacheDirectoryTag.name, in: core.layout(of: open))
       else { return }
       guard try open.directory.status(of: CacheDirectoryTag.name) == nil else { return }
-      // Whole before it has its name: half a signature would be none.
+      // The file is complete before it gets its name, because a partial signature would be invalid.
       var temporary = try FileDraft(
         in: OpenSubdirectory(open.directory.reopened()), of: open.ownership, names: core.temporaryNames)
       let content = Array(CacheDirectoryTag.content.utf8)

@@ -4,23 +4,23 @@ internal import Posix
 internal import SystemPackage
 
 extension BlobStore {
-  /// Counts what the directory holds, and changes nothing. A file that cannot be read is logged, and counted as such.
+  /// Counts the content of the directory without changing anything, and logs and counts unreadable files.
   ///
-  /// - Complexity: a walk over all records: four system calls for each file, one for each chunk of packed records.
+  /// - Complexity: A walk over all records: four system calls for each file, one for each chunk of packed records.
   public func usage() throws(BlobStoreError) -> Usage {
     try withErrorContext("usage") { try core.usage() }
   }
 
-  /// What the packs of the directory take, without a look at a record. Zeros where it has none.
+  /// Returns the space that the directory's packs occupy, without reading a record.
   ///
   /// - Complexity: O(*n*) for *n* packs, once they are open.
   public func packUsage() throws(BlobStoreError) -> PackUsage {
     try withErrorContext("packUsage") { try core.packUsage() }
   }
 
-  /// The content of the directory by its counters, which every change keeps, without a look at a record.
+  /// Returns the content of the directory by its counters, which every change updates, without reading a record.
   ///
-  /// - Returns: nil if they are not known: before the first whole collection, or where there is no control file.
+  /// - Returns: The estimate, or `nil` before the first complete collection and without a control file.
   /// - Complexity: O(1).
   public func usageEstimate() throws(BlobStoreError) -> UsageEstimate? {
     try withErrorContext("usageEstimate") { try core.usageEstimate() }
@@ -60,7 +60,7 @@ extension StoreCore {
         if let error = entry.accessError { configuration.logger.warning("\(error)") }
       case .temporary(let name):
         usage.temporaryFiles += 1
-        // A file that is gone by now, or whose status cannot be read, has zero bytes.
+        // A file that was removed since, or whose status cannot be read, counts zero bytes.
         let status = walk.withCurrentDirectory { try? $0.status(of: name) }
         usage.temporaryBytes.saturatingAdd(status.flatMap { $0 }?.size ?? 0)
       case .foreign: usage.foreignFiles += 1

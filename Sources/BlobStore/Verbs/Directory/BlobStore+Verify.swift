@@ -3,13 +3,13 @@ internal import Logging
 internal import Posix
 
 extension BlobStore {
-  /// Checks every record, expired ones too: header, size, payload checksum and key digest.
+  /// Verifies the header, size, payload checksum and key digest of every record, including expired ones.
   ///
   /// - Parameters:
-  ///   - policy: the fate of damaged files of any kind, records of later versions among them.
-  ///   - visit: receives each finding as it is made.
-  /// - Throws: `notACache` for a repair where nothing shows that the directory is a cache; `fileSystem`.
-  /// - Complexity: reads every byte of the directory once, 256 KiB at a time.
+  ///   - policy: The treatment of damaged files of any kind, including records of later versions.
+  ///   - visit: A closure that receives each finding immediately.
+  /// - Throws: `notACache` for a repair if nothing shows that the directory is a cache; `fileSystem`.
+  /// - Complexity: Reads every byte of the directory once, 256 KiB at a time.
   public func verify(
     repairing policy: DamagePolicy = .report, _ visit: (VerificationFinding) -> Void = { _ in }
   ) throws(BlobStoreError) -> VerificationReport {
@@ -28,7 +28,7 @@ extension StoreCore {
       visit(finding)
     }
     guard let walk = try walk() else { return report }
-    // Told of at the end.
+    // Busy records are reported at the end.
     var busy = BusyRecords<RecordEntry>(waiting: configuration.access.lockTimeout)
     while let item = try walk.next() {
       let finding: BlobStore.VerificationFinding
@@ -64,9 +64,7 @@ extension StoreCore {
     configuration.logger.warning("not repaired: \(BlobStoreError(error, operation: "verify", key: entry.key))")
   }
 
-  /// Does with a damaged file what the policy says, if it is still damaged under its stripe.
-  ///
-  /// - Returns: nil if others are changing it, or a key that shares its lock.
+  /// Applies the policy to a file that is still damaged under its stripe, or returns `nil` if its stripe is locked.
   private func repaired(_ entry: RecordEntry, _ policy: BlobStore.DamagePolicy) -> BlobStore.VerificationFinding? {
     guard policy != .report, entry.state == .damaged, let path = entry.path else { return .record(entry) }
     do {
@@ -75,13 +73,13 @@ extension StoreCore {
       try discard(path, policy, &hold)
       return .repaired(entry)
     } catch {
-      // One file that is in use or cannot be removed does not keep the others from it.
+      // A file that is in use or cannot be removed does not affect the others.
       logNotRepaired(entry, error)
       return .record(entry)
     }
   }
 
-  /// The entry, with what its payload says.
+  /// Returns the entry after its payload was verified.
   private func verified(_ entry: RecordEntry) throws -> RecordEntry {
     guard let path = entry.path, entry.state != .unreadable else { return entry }
     do {
@@ -91,8 +89,8 @@ extension StoreCore {
         defer { extendLifetime(hold) }
         reading = try verifyRecord(path)
       }
-      // A record that was replaced or removed since it was listed is judged as it was then. Damage that does not show
-      // again was a change under way.
+      // A record that was replaced or removed since the listing is judged by its earlier state. Damage that does not
+      // occur again was a concurrent change.
       switch reading {
       case .damaged(let error): return entry.damaged(error)
       case .live where entry.state == .damaged: return try listed(path) ?? entry
@@ -103,7 +101,7 @@ extension StoreCore {
     }
   }
 
-  /// The entry that a walk would meet at a path now; nil if it is no sound record.
+  /// Returns the current entry at a path, or `nil` if it is not a sound record.
   private func listed(_ path: RecordPath) throws -> RecordEntry? {
     guard let open = try root.opened() else { return nil }
     let now = configuration.now()

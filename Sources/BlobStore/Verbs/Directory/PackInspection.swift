@@ -2,26 +2,25 @@ public import BlobRecord
 internal import Posix
 public import SystemPackage
 
-/// A pack in detail: its chunks, and the records in them, dead ones too.
+/// A detailed view of a pack: its chunks and their records, including dead ones.
 ///
-/// It is for looks at a pack, which may be damaged, and may lie anywhere. All of it is read by calls, and no index is
-/// asked.
+/// The pack may be damaged, and inside or outside a cache. It is read by system calls, without an index.
 public final class PackInspection: Sendable {
   public let path: FilePath
-  /// A part of the address of each of its records. As the head says, or where that is damaged, as the file is named.
+  /// The number of the pack, which is read from its header or, if that is damaged, from the file name.
   public let number: Int
-  /// Random: it tells the pack from one of the same number that was made anew.
+  /// A random identifier that distinguishes the pack from a later pack with the same number.
   public let identifier: UInt64
-  /// Bytes from the file's begin to its end.
+  /// The size of the file in bytes.
   public let fileSize: Int64
-  /// Bytes that the file takes on the medium.
+  /// The space that the file occupies on the medium, in bytes.
   public let mediumSize: Int64
-  /// What tells that this is no pack of this version; nil if it is one.
+  /// The reason why the file is not a pack of this version, or `nil` if it is one.
   public let flaw: String?
   private let naming: RecordNaming
   private let file: OpenFile
 
-  /// How many chunks a pack has.
+  /// The number of chunks in a pack.
   public static let chunkCount = PackLayout.chunkCount
 
   fileprivate init(
@@ -40,23 +39,23 @@ public final class PackInspection: Sendable {
 
   /// A chunk: its entry in the pack's table, and its records.
   public struct Chunk: Sendable {
-    /// 0 to 1023.
+    /// The number of the chunk, from 0 to 1023.
     public let number: Int
-    /// nil for a number that no version gives.
+    /// The state, or `nil` if its number is unknown.
     public let state: State?
-    /// The token of the session that took it.
+    /// The token of the session that took the chunk.
     public let owner: UInt64
-    /// Records that have room and are not yet published.
+    /// The number of records for which space is reserved and that are not yet published.
     public let inFlight: Int
-    /// Bytes that are given out.
+    /// The number of allocated bytes.
     public let byteCount: Int
-    /// 0 to 6 by time to live, 7 moved by a collection, 8 durable.
+    /// The class of the records: 0 to 6 by time to live, 7 moved by a collection, 8 durable.
     public let recordClass: UInt32
-    /// No record expires later; nil if none expires.
+    /// The time after which no record expires, or `nil` if no record expires.
     public let latestExpiry: UnixTime?
-    /// In the order of their offsets.
+    /// The records in the order of their offsets.
     public let records: [Record]
-    /// Bytes given out in which no record can be read: what is damaged, or was not written to its end.
+    /// The number of allocated bytes without a readable record, because they are damaged or not completely written.
     public let unreadableByteCount: Int
 
     public enum State: String, Sendable {
@@ -64,31 +63,31 @@ public final class PackInspection: Sendable {
     }
   }
 
-  /// A record that can be read, dead or not.
+  /// A readable record, dead or not.
   public struct Record: Sendable {
     public let place: PackedPlace
-    /// Bytes in its chunk.
+    /// The number of bytes in the chunk.
     public let byteCount: Int
-    /// Whether it was replaced or removed, or was never published.
+    /// A Boolean value that indicates whether the record was replaced or removed, or was never published.
     public let isDead: Bool
-    /// nil if it is no text.
+    /// The file name, or `nil` if it is not valid text.
     public let fileName: String?
-    /// nil where neither the file name nor the record tells it.
+    /// The key, or `nil` if neither the file name nor the record contains it.
     public let key: BlobKey?
-    /// As it was written. The time of the last use is noted in the index.
+    /// The header as written, without the time of the last use, which is noted in the index.
     public let header: RecordHeader
-    /// Whether the payload is what was stored.
+    /// A Boolean value that indicates whether the payload matches its checksum.
     public let hasSoundPayload: Bool
   }
 }
 
 extension BlobStore {
-  /// Inspects a pack, which may lie anywhere, also outside of a cache.
+  /// Inspects a pack, which may be inside or outside a cache, without touching it.
   ///
-  /// This store's naming tells the keys of its records. The file is not touched.
+  /// The store's naming is used to determine the keys of the records.
   ///
-  /// - Returns: nil if the file is no pack, neither by its place, `.packs/p-0`, nor by its first bytes.
-  /// - Throws: `foreignFile` if it is no regular file; `fileSystem`.
+  /// - Returns: The inspection, or `nil` if neither the path, `.packs/p-0`, nor the first bytes indicate a pack.
+  /// - Throws: `foreignFile` if it is not a regular file; `fileSystem`.
   public func inspectPack(_ path: FilePath) throws(BlobStoreError) -> PackInspection? {
     try withErrorContext("inspect") { try PackInspection.open(path, core.configuration.layout.naming) }
   }
@@ -125,9 +124,7 @@ extension PackInspection {
 }
 
 extension PackHeader {
-  /// What tells that it is not the header of a pack that this program knows; nil if it is.
-  ///
-  /// - Parameter number: as the file is named; nil where the name does not tell.
+  /// Returns the reason why it is not the header of a pack that this program supports, or `nil` if it is.
   fileprivate func flaw(named number: Int?) -> String? {
     guard hasMagic else { return "it does not begin as a pack" }
     guard version <= PackLayout.version else { return "version \(version) is later than this program" }
@@ -139,15 +136,12 @@ extension PackHeader {
 // MARK: - Chunks
 
 extension PackInspection {
-  /// Reads a chunk, and finds the records in it.
+  /// Reads a chunk and its records, which may or may not include concurrent changes.
   ///
-  /// Others may change the chunk meanwhile. What they write then may be found, or not.
-  ///
-  /// - Parameter number: 0 to 1023.
-  /// - Returns: nil if the chunk was never used.
+  /// - Parameter number: The number of the chunk, from 0 to 1023.
+  /// - Returns: The chunk, or `nil` if it was never used.
   /// - Throws: `fileSystem`.
-  /// - Complexity: O(*n*) for the bytes of the chunk. It is read as a whole, because after a power cut the table may say
-  ///   less than is there.
+  /// - Complexity: O(*n*) for all bytes of the chunk, because the table may not cover them after a power failure.
   public func chunk(_ number: Int) throws(BlobStoreError) -> Chunk? {
     precondition(0..<Self.chunkCount ~= number, "chunk \(number)")
     do {
@@ -164,7 +158,7 @@ extension PackInspection {
       PackLayout.quarterCount * PackLayout.deadSectorByteCount,
       at: PackLayout.deadSectorOffset(ofChunk: chunk, quarter: 0))
     guard !entry.isUnused || sectors.contains(where: { $0 != 0 }) else { return nil }
-    // After the salts: bytes of the chunk's next life have others.
+    // The bytes are read after the salts, because bytes of the chunk's next life have other salts.
     let bytes = try bytes(PackLayout.chunkByteCount, at: PackLayout.fileOffset(ofChunk: chunk))
     let stride = PackLayout.deadSectorByteCount / 8
     var walk = ChunkWalk(
@@ -197,7 +191,6 @@ extension PackInspection {
       hasSoundPayload: found.hasSoundPayload(in: chunk))
   }
 
-  /// So many bytes of the file, or fewer where it ends.
   private func bytes(_ count: Int, at offset: Int) throws -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: count)
     let read = try unsafe bytes.withUnsafeMutableBytes { buffer in
@@ -207,7 +200,7 @@ extension PackInspection {
     return bytes
   }
 
-  /// The words of so many bytes. Behind the file's end they are 0.
+  /// Returns the words at an offset, which are 0 after the end of the file.
   private func words(_ byteCount: Int, at offset: Int) throws -> [UInt64] {
     var words = [UInt64](repeating: 0, count: byteCount / 8)
     _ = try unsafe words.withUnsafeMutableBytes { buffer in
@@ -217,7 +210,6 @@ extension PackInspection {
   }
 }
 
-/// A chunk's entry in the table, as it was read.
 private struct TableEntry {
   let words: [UInt64]
 

@@ -2,67 +2,65 @@ public import BlobRecord
 internal import Posix
 public import SystemPackage
 
-/// A record in detail: each field of its header judged by itself, and the payload.
+/// A detailed view of a record, in which the payload and each header field are judged separately.
 ///
-/// A packed record is shown as the file that it would be.
-///
-/// It is for looks into a cache. A load would report only the first broken rule, `damage`.
+/// A packed record is shown as the file that it would be. A load would only report the first violated rule, `damage`.
 public struct RecordInspection: Sendable {
-  /// Of the file: for a packed record, that of its pack.
+  /// The path of the file or, for a packed record, of its pack.
   public let path: FilePath
-  /// Where the record lies in its pack; nil of one that has a file to itself.
+  /// The location in a pack, or `nil` if the record is stored in a separate file.
   public let packed: PackedPlace?
-  /// nil where neither the file name nor the record tells it.
+  /// The key, or `nil` if neither the file name nor the record contains it.
   public let key: BlobKey?
-  /// What was stored beside the payload; nil for nothing.
+  /// The extended data, or `nil` if the record was stored without.
   public let extendedData: Data?
-  /// Bytes, header included.
+  /// The size in bytes, including the header.
   public let fileSize: Int64
-  /// Bytes of payload that the file has.
+  /// The size of the payload in the file, in bytes.
   public var payloadByteCount: Int64 {
     let byteCount = max(0, fileSize - Int64(RecordHeader.byteCount))
     guard let storedHeader, storedHeader.flags.contains(.hasExtension) else { return byteCount }
     return min(byteCount, Int64(clamping: storedHeader.payloadSize))
   }
-  /// The first 64 bytes, or as many as there are.
+  /// The first 64 bytes, or fewer if the file is shorter.
   public let headerBytes: [UInt8]
-  /// Their fields; nil where there are fewer than 64.
+  /// The fields of the header, or `nil` if the file has fewer than 64 bytes.
   public let storedHeader: StoredHeader?
-  /// The first broken rule, that of the payload included, at any age of the record.
+  /// The first violated rule, including the payload's, at any age of the record.
   public let damage: RecordError?
   public let state: RecordState
-  /// When an unlocked record expires; nil where the header is not sound.
+  /// The time at which an unlocked record expires, or `nil` if the header is damaged.
   public let expiry: UnixTime?
-  /// The CRC-32 of the payload as it is. nil if the header carries no checksum, is not sound, or states another size or
+  /// The CRC-32 of the actual payload, or `nil` if the header has no checksum, is damaged, or states another size or
   /// more than `limits.payload`.
   public var payloadChecksum: UInt32? { facts.payloadCRC }
-  /// A guess.
+  /// The kind of the payload, which is guessed.
   public let payloadKind: PayloadKind
 
   private let facts: RecordFacts
   private let now: UnixTime
 
-  /// The judgement of one field.
+  /// The verdict on one field.
   public enum Verdict: Hashable, Sendable {
     case ok
-    /// No rule forbids it, but this library never writes it.
+    /// A value that no rule forbids, but that this library never writes.
     case unusual(String)
     case broken(RecordError)
   }
 }
 
 extension BlobStore {
-  /// Inspects a record file, which may lie anywhere, also outside of a cache.
+  /// Inspects a record file, which may be inside or outside a cache, without touching it.
   ///
-  /// This store's naming, default expiration and clock judge its key and age. The file is not touched.
+  /// The store's naming, default expiration and clock are used to judge its key and age.
   ///
-  /// - Throws: `foreignFile` if it is no regular file; `fileSystem`.
-  /// - Complexity: reads the whole file, 256 KiB at a time, where its payload has a checksum.
+  /// - Throws: `foreignFile` if it is not a regular file; `fileSystem`.
+  /// - Complexity: Reads the whole file, 256 KiB at a time, if its payload has a checksum.
   public func inspect(_ path: FilePath) throws(BlobStoreError) -> RecordInspection {
     try inspect(path, checkingUpTo: .max)
   }
 
-  /// As `inspect`, where no larger payload is compared with its checksum than of so many bytes.
+  /// Inspects a record file as `inspect(_:)` does, but only verifies the checksum of payloads up to the given size.
   package func inspect(
     _ path: FilePath, checkingUpTo byteCount: UInt64
   ) throws(BlobStoreError) -> RecordInspection {
@@ -73,13 +71,11 @@ extension BlobStore {
 }
 
 extension StoreCore {
-  /// - Parameter byteCount: what is asked for.
-  /// - Returns: the largest payload that is compared with its checksum.
   func inspectionLimit(_ byteCount: UInt64) -> UInt64 { min(byteCount, UInt64(clamping: configuration.limits.payload)) }
 
   func inspection(of path: FilePath, checkingUpTo limit: UInt64) throws -> RecordInspection {
     let inspection = try RecordInspection(path, of: self, checkingUpTo: limit)
-    // A header that is changed in place may be seen half done.
+    // A header that is being changed in place may have been read half written.
     return inspection.damage == nil ? inspection : try RecordInspection(path, of: self, checkingUpTo: limit)
   }
 }
@@ -98,9 +94,7 @@ extension RecordInspection {
     }
   }
 
-  /// - Parameters:
-  ///   - name: the file name of the record.
-  ///   - place: where it lies in a pack, if that is what the file was made of.
+  /// Inspects a file with the given record name, which was possibly made from a packed record at `place`.
   init(
     _ path: FilePath, named name: String, at place: PackedPlace? = nil, _ file: borrowing OpenFile, _ status: Stat,
     of store: StoreCore, checkingUpTo limit: UInt64
@@ -115,7 +109,7 @@ extension RecordInspection {
     let head = Array(start.prefix(RecordHeader.byteCount))
     let payloadStart = start.dropFirst(RecordHeader.byteCount)
     headerBytes = head
-    // Fewer than 64 bytes make none, as `damage` says.
+    // The error for fewer than 64 bytes is reported by `damage`.
     let stored = try? unsafe StoredHeader(decoding: head.span.bytes)
     storedHeader = stored
     let payloadBytes = Array(
@@ -123,12 +117,12 @@ extension RecordInspection {
     payloadKind = unsafe PayloadKind(guessedFrom: payloadBytes.span.bytes)
     let judge = RecordJudge()
     var facts = RecordFacts(fileSize: status.size)
-    // A file may claim to be endless; what no load would return is not read.
+    // A file may claim to be endless, so a payload that no load would return is not read.
     if let sound = unsafe judge.judge(head.span.bytes, facts).soundHeader, sound.payloadChecksum != nil,
       sound.payloadSize <= limit
     {
       try file.readPayloadChecksum(by: sound, &facts)
-      // As it is on disk: what is missing there is no damage of the payload.
+      // The size on disk is judged, because missing bytes are not damage of the payload.
       facts.bodyByteCount = status.size - Int64(RecordHeader.byteCount)
     }
     let kept = try stored.flatMap { try file.readExtension(by: $0, &facts) }
@@ -150,7 +144,7 @@ extension RecordInspection {
     expiry = header?.expiry(defaultExpiration: store.defaultExpiration)
   }
 
-  /// A packed record whose header is damaged: it makes no file.
+  /// Describes a packed record whose header is damaged, so that no file can be made from it.
   init(
     _ path: FilePath, damagedAt place: PackedPlace, _ error: RecordError, key: BlobKey?, _ bytes: [UInt8],
     of store: StoreCore
@@ -172,7 +166,6 @@ extension RecordInspection {
 }
 
 extension OpenFile {
-  /// The file's beginning, at most `count` bytes.
   fileprivate borrowing func bytes(atMost count: Int) throws -> [UInt8] {
     try unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, readCount in
       readCount = try unsafe read(into: UnsafeMutableRawBufferPointer(buffer), at: 0)
@@ -183,9 +176,9 @@ extension OpenFile {
 // MARK: - Verdicts
 
 extension RecordInspection {
-  /// Judges one field, independent of the others.
+  /// Judges one field independently of the others.
   ///
-  /// - Returns: nil where the file is too short to have the field.
+  /// - Returns: The verdict, or `nil` if the file is too short to contain the field.
   public func verdict(on field: RecordField) -> Verdict? {
     guard let stored = storedHeader else { return nil }
     switch field {
@@ -208,7 +201,6 @@ extension RecordInspection {
     }
   }
 
-  /// - Returns: nil where the file is too short to have a header.
   private func verdict(_ rule: RecordRule) -> Verdict? {
     storedHeader.map { rule.breach(by: $0, facts).map { .broken($0) } ?? .ok }
   }

@@ -3,22 +3,21 @@ internal import Posix
 public import SystemPackage
 
 extension BlobStore {
-  /// Stores every file of a directory: a plain one, or another library's cache. The directory stays as it is.
+  /// Stores every file of a directory, which may be a plain directory or another library's cache, and is not changed.
   ///
-  /// Only regular files are read, and links are not followed. Names that begin with a dot are passed over, and so is
-  /// this cache where it lies below. A failure below the directory is a finding, and the import goes on. Such are a
-  /// file that cannot be imported, a directory that cannot be listed, and paths longer than a key may be.
-  ///
-  /// Of a cache with a database, the rows are imported. The installed SQLite opens the database for reading only.
+  /// Only regular files are read, and links are not followed. Names that begin with a dot are skipped, and so is this
+  /// cache if it is inside the directory. If a file cannot be imported, a directory cannot be listed or a path is
+  /// longer than a key may be, the failure is a finding and the import continues. If the cache has a database, its
+  /// rows are imported. The installed SQLite opens the database read-only.
   ///
   /// - Parameters:
-  ///   - directory: the directory whose files are imported.
-  ///   - options: which files, under which keys, and for how long.
-  ///   - visit: receives what became of each file.
-  /// - Throws: `sourceMissing` if there is no such directory, or it is this cache; `fileSystem` if it cannot be listed;
+  ///   - directory: The directory whose files are imported.
+  ///   - options: The format of the directory, and the lifetime and treatment of the blobs.
+  ///   - visit: A closure that receives the result of each file.
+  /// - Throws: `sourceMissing` if the directory does not exist or is this cache; `fileSystem` if it cannot be listed;
   ///   `sourceUnreadable` if its database cannot be read.
-  /// - Complexity: reads every file once, 256 KiB at a time, with a few descriptors; remembers the names of
-  ///   subdirectories on the way down.
+  /// - Complexity: Reads every file once, 256 KiB at a time, with few descriptors. Stores the names of
+  ///   subdirectories.
   @discardableResult
   public func importFiles(
     from directory: FilePath, _ options: ImportOptions = ImportOptions(), _ visit: (ImportFinding) -> Void = { _ in }
@@ -52,12 +51,12 @@ extension BlobStore {
     return mine.deviceID == other.deviceID && mine.inode == other.inode
   }
 
-  /// Walks on a stack of its own: a tree may be deeper than a thread's stack.
+  /// Imports files with an explicit stack, because a tree may be deeper than a thread's stack allows.
   private func importFiles(
     below source: consuming Directory, _ options: ImportOptions, _ visit: (ImportFinding) -> Void
   ) throws {
     var descent = DirectoryDescent(from: source)
-    /// Names of subdirectories that are still to be imported, for each directory on the way down.
+    /// The subdirectories that are still to be imported, for each directory on the path of the descent.
     var subdirectories: [[String]] = [[]]
     try importFiles(in: descent.current().directory, at: "", options, &subdirectories[0], visit)
     while let depth = subdirectories.indices.last {
@@ -91,7 +90,7 @@ extension BlobStore {
     }
   }
 
-  /// - Throws: `tooLong` if no file below a directory has a path that can be a key.
+  /// Throws `tooLong` if no file below a directory has a path that can be a key.
   private func checkLength(ofKeysBelow path: String) throws(KeyError) {
     do {
       _ = try core.path(for: BlobKey(path + "/_"))
@@ -100,13 +99,11 @@ extension BlobStore {
       case .tooLong, .longerThanKept: throw error
       default: return
       }
-      // Each file is told why it has no name.
+      // The other errors are reported for each file.
     }
   }
 
-  /// - Parameters:
-  ///   - prefix: the directory's path below the one that is imported, with a slash at its end, or empty.
-  ///   - subdirectories: receives the names of entries that may be subdirectories.
+  /// Imports the files of a directory whose path is empty or ends with a slash, and collects possible subdirectories.
   private func importFiles(
     in directory: borrowing Directory, at prefix: String, _ options: ImportOptions, _ subdirectories: inout [String],
     _ visit: (ImportFinding) -> Void
@@ -159,7 +156,7 @@ extension BlobStore {
       lifetime = Int64(exactly: rest.rounded(.up)).map { .limited(.seconds($0)) } ?? .never
     }
     let input = file.release()
-    // Nothing was written through it, so closing it loses nothing.
+    // Nothing was written through the descriptor, so an error of closing it loses no data.
     defer { try? input.close() }
     return try importPayload(
       byteCount: status.size, at: path, as: key, options, lifetime: lifetime, extendedData: extendedData
@@ -168,11 +165,7 @@ extension BlobStore {
     }
   }
 
-  /// Stores one payload, or in a dry run finds out whether it would be.
-  ///
-  /// - Parameters:
-  ///   - byteCount: its size, as far as that is known before.
-  ///   - lifetime: by its own limit; nil if it has none.
+  /// Stores one payload or, in a dry run, checks whether it could be stored. `lifetime` is the file's.
   func importPayload(
     byteCount: Int64, at path: FilePath, as key: BlobKey, _ options: ImportOptions, lifetime: ImportedLifetime?,
     extendedData: Data?, _ store: (Duration?) throws -> Void
@@ -189,7 +182,7 @@ extension BlobStore {
     return .imported(path, key, byteCount: byteCount, lifetime: lifetime)
   }
 
-  /// A damaged blob is not: what is imported may take its place.
+  /// A damaged blob does not count as live, because the imported one may replace it.
   private func isLive(_ key: BlobKey) throws -> Bool {
     do {
       return try contains(key)
@@ -199,34 +192,31 @@ extension BlobStore {
   }
 }
 
-/// A way down from a directory: each step leads to a subdirectory of the one before, and back.
+/// A path from a directory down through subdirectories, of which only the lowest directories are open.
 ///
-/// However deep it leads, only the lowest directories are open. One above them is opened again, from the top, when the way
-/// leads back to it, and must be the one that it was.
+/// Other directories are opened again from the top when the descent returns, and must not have been replaced.
 struct DirectoryDescent {
   private struct Step {
     let name: String
     let deviceID: DeviceID
     let inode: Inode
-    /// nil while others below it are open.
+    /// The directory, or `nil` while others below it are open.
     var directory: OpenSubdirectory?
   }
 
-  /// Directories that are open, besides the first.
+  /// The number of directories that are open, in addition to the first.
   static let openCount = 16
 
   private let top: OpenSubdirectory
   private var steps: [Step] = []
-  /// The path below the first directory: empty there, else with a slash at its end.
+  /// The path below the first directory, which is empty or ends with a slash.
   private(set) var prefix = ""
 
   init(from top: consuming Directory) {
     self.top = OpenSubdirectory(top)
   }
 
-  /// Where it has led to.
-  ///
-  /// - Throws: ENOENT if that is not there any more.
+  /// Returns the current directory. Throws ENOENT if it no longer exists.
   mutating func current() throws(FileError) -> OpenSubdirectory {
     guard let last = steps.indices.last else { return top }
     if let directory = steps[last].directory { return directory }
@@ -255,9 +245,7 @@ struct DirectoryDescent {
     if depth >= Self.openCount { steps[depth - Self.openCount].directory = nil }
   }
 
-  /// Goes down.
-  ///
-  /// - Returns: false if the name is no directory's: a link's, for example.
+  /// Descends to a subdirectory, or returns `false` if the name is not a directory but, for example, a link.
   mutating func descend(to name: String) throws(FileError) -> Bool {
     let upper = try current()
     let opened: Directory?
@@ -276,7 +264,6 @@ struct DirectoryDescent {
     return true
   }
 
-  /// Goes back up.
   mutating func ascend() {
     guard let step = steps.popLast() else { return }
     prefix.unicodeScalars.removeLast(step.name.unicodeScalars.count + 1)

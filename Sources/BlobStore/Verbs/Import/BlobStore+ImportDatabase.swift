@@ -2,23 +2,22 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// Where a cache with a database keeps what.
+/// The files, tables and columns of a cache with a database.
 struct DatabaseLayout {
   let database: String
-  /// The directory of the payloads that lie in files of their own.
+  /// The directory of the payloads that are stored in separate files.
   let payloads: String
   let table: String
-  /// The key, the name of a payload's file, and the payload where there is no such name.
+  /// The columns for the key, the name of a payload's file, and the payload if it has no file.
   let columns: [String]
-  /// Which column holds extended data; nil for none.
+  /// The index of the column with extended data, if any.
   var extendedDataColumn: CInt?
   let clause: String
-  /// The table that the clause names beside the first.
+  /// The second table that the clause names.
   let joinedTable: String?
 }
 
 extension BlobStore.ImportFormat {
-  /// nil for a format without a database.
   var database: DatabaseLayout? {
     switch self {
     case .files, .pinCache, .nuke, .kingfisher: nil
@@ -41,7 +40,7 @@ extension BlobStore.ImportFormat {
 // MARK: - Rows
 
 extension BlobStore {
-  /// Imports what the rows of a database name. A row that cannot be imported does not end the import.
+  /// Imports the rows of a database. A row that cannot be imported does not end the import.
   func importRows(
     of source: borrowing Directory, _ layout: DatabaseLayout, _ options: ImportOptions,
     _ visit: (ImportFinding) -> Void
@@ -52,7 +51,7 @@ extension BlobStore {
         .sourceMissing, "there is no \(layout.database) in this directory, as \(options.format.rawValue) has it",
         path: source.path)
     }
-    // It is read by its path. It was opened to see what it is.
+    // SQLite reads the database by its path. It was only opened to check its type.
     _ = consume file
     let log = try source.status(of: layout.database + "-wal")
     let database = try ForeignDatabase(at: path, hasLog: (log?.size ?? 0) > 0)
@@ -87,7 +86,7 @@ extension BlobStore {
     }
   }
 
-  /// - Parameter name: as the database has it, which may be anything.
+  /// Imports a payload file. Its name is read from the database, and may be anything.
   private func importPayload(
     named name: String, in directory: borrowing Directory?, at path: FilePath, as key: BlobKey,
     _ options: ImportOptions,
@@ -121,7 +120,7 @@ extension BlobStore {
 }
 
 extension ForeignDatabase.Row {
-  /// A copy of a column's bytes; nil where there is no such column, or it is NULL.
+  /// Returns a copy of a column's bytes, or `nil` if the column does not exist or is NULL.
   fileprivate func data(_ column: CInt?) -> Data? {
     column.flatMap { withBytes($0) { bytes in unsafe bytes.withUnsafeBytes { unsafe Data($0) } } }
   }

@@ -1,23 +1,20 @@
 internal import SystemPackage
 
-/// A database of another library's cache, which is read row by row and never written to.
-///
-/// It may be damaged or made to harm: only plain tables are read, and what SQLite finds wrong is an error.
+/// The database of another library's cache, which is read row by row and never written to. It may be damaged or
+/// malicious, so only plain tables are read, and any problem that SQLite detects is an error.
 @safe struct ForeignDatabase: ~Copyable {
   private let path: FilePath
   private let sqlite: SQLite
   private let connection: SQLite.Handle
 
-  /// - Parameters:
-  ///   - path: a regular file, of which the caller has made sure.
-  ///   - hasLog: whether changes lie in a write-ahead log beside it. SQLite may leave an index of that there.
-  /// - Throws: `sourceUnreadable`, also where no SQLite is installed.
+  /// Opens a database, whose path the caller has checked to be a regular file. If a write-ahead log contains changes,
+  /// SQLite may leave an index of the log next to it. Throws `sourceUnreadable`, also if SQLite is not installed.
   init(at path: FilePath, hasLog: Bool, _ sqlite: SQLite? = .shared) throws(BlobStoreError) {
     guard let sqlite else {
       throw BlobStoreError(
         .sourceUnreadable, "this database is read by SQLite, and \(SQLite.libraryName) is not installed", path: path)
     }
-    // Without a log nothing is written beside it, locks least of all.
+    // Without a log, nothing is written next to the database, not even locks.
     let uri = "file:\(Self.escaped(path.string))?mode=ro" + (hasLog ? "" : "&immutable=1")
     var opened: SQLite.Handle?
     let result = unsafe sqlite.open(uri, &opened, Self.readOnly | Self.isURI, nil)
@@ -28,7 +25,7 @@ internal import SystemPackage
     self.path = path
     self.sqlite = sqlite
     unsafe self.connection = connection
-    // A row larger than a payload may be is an error of that row's, not memory that is taken for it.
+    // A row that is too large is an error of that row, and does not allocate memory.
     _ = unsafe sqlite.limit(connection, Self.limitLength, 1 << 30)
   }
 
@@ -36,9 +33,7 @@ internal import SystemPackage
     _ = unsafe sqlite.close(connection)
   }
 
-  /// Reads the columns of a table that was required, a row at a time.
-  ///
-  /// - Throws: `sourceUnreadable` if its pages are damaged; what `visit` throws.
+  /// Reads the columns of a required table, a row at a time. Throws `sourceUnreadable` if its pages are damaged.
   func rows(
     of table: String, _ columns: [String], where clause: String = "", _ visit: (borrowing Row) throws -> Void
   )
@@ -47,9 +42,7 @@ internal import SystemPackage
     try query("SELECT \(columns.joined(separator: ", ")) FROM main.\(table) \(clause)", visit)
   }
 
-  /// Makes sure that a name is a plain table's. A view or a virtual table would have code of the database's run.
-  ///
-  /// - Throws: `sourceUnreadable` if there is no such table, or the file is no database.
+  /// Throws `sourceUnreadable` unless it is a plain table, because views and virtual tables execute foreign code.
   func requireTable(_ name: String) throws {
     var isTable = false
     try query(
@@ -79,7 +72,6 @@ internal import SystemPackage
     return BlobStoreError(.sourceUnreadable, "SQLite cannot read this database: \(text)", path: path)
   }
 
-  /// A character with a meaning in a URI is written by its number.
   private static func escaped(_ path: String) -> String {
     path.replacing("%", with: "%25").replacing("?", with: "%3f").replacing("#", with: "%23")
   }
@@ -91,7 +83,7 @@ internal import SystemPackage
 }
 
 extension ForeignDatabase {
-  /// One row of a table. Its bytes are valid until the next one is read.
+  /// One row of a table, whose bytes are valid until the next row is read.
   @safe struct Row: ~Copyable {
     fileprivate let sqlite: SQLite
     fileprivate let statement: SQLite.Handle
@@ -103,17 +95,16 @@ extension ForeignDatabase {
       unsafe self.statement = statement
     }
 
-    /// - Returns: what `body` makes of a column's bytes, which are none where the column is empty; nil where it is NULL.
+    /// Calls `body` with a column's bytes, which may be empty, or returns `nil` if the column is NULL.
     func withBytes<Result>(_ column: CInt, _ body: (RawSpan) throws -> Result) rethrows -> Result? {
       guard unsafe sqlite.columnType(statement, column) != Self.null else { return nil }
-      // In this order: the first makes what the second measures.
+      // The order matters, because the first call may convert the value that the second one measures.
       let start = unsafe sqlite.columnBlob(statement, column)
       let count = unsafe Int(sqlite.columnBytes(statement, column))
       let buffer = unsafe UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : count)
       return try unsafe body(RawSpan(_unsafeBytes: buffer))
     }
 
-    /// - Returns: nil where the column is NULL, or no UTF-8.
     func text(_ column: CInt) -> String? {
       withBytes(column) { bytes in unsafe bytes.withUnsafeBytes { unsafe String(validating: $0, as: UTF8.self) } }
         ?? nil

@@ -3,14 +3,14 @@ internal import Posix
 public import SystemPackage
 
 extension BlobStore {
-  /// How a directory is imported.
+  /// The options of an import.
   public struct ImportOptions: Sendable {
     public var format: ImportFormat
-    /// How long what has no limit of its own lives; nil for as long as in the library that has stored it.
+    /// The lifetime of blobs that have no limit, or `nil` for the lifetime in the library that has stored them.
     public var lifetime: ImportedLifetime?
-    /// Whether a file takes the place of a live blob under its key.
+    /// A Boolean value that indicates whether a file replaces a live blob under its key.
     public var replacing = false
-    /// Whether nothing is stored: the findings and the report tell what would be.
+    /// A Boolean value that indicates whether nothing is stored, so that the results are only predictions.
     public var dryRun = false
 
     public init(format: ImportFormat = .files, lifetime: ImportedLifetime? = nil, replacing: Bool = false) {
@@ -22,16 +22,15 @@ extension BlobStore {
 }
 
 extension BlobStore {
-  /// How long an imported blob lives.
+  /// The lifetime of an imported blob.
   public enum ImportedLifetime: Hashable, Sendable {
     /// The directory's default expiration, counted from the last access.
     case defaultExpiration
-    /// From the import on.
+    /// A duration from the import on.
     case limited(Duration)
-    /// It does not expire. A size limit may still evict it.
+    /// The blob does not expire, but a size limit may still evict it.
     case never
 
-    /// As a store takes it.
     var timeToLive: Duration? {
       switch self {
       case .defaultExpiration: nil
@@ -43,31 +42,31 @@ extension BlobStore {
 }
 
 extension BlobStore {
-  /// The outcome of one file of an import. Paths are relative to the directory that is imported.
+  /// The result of importing one file, with a path relative to the imported directory.
   public enum ImportFinding: Sendable {
     case imported(FilePath, BlobKey, byteCount: Int64, lifetime: ImportedLifetime)
-    /// There is a live blob under its key, and `replacing` is off.
+    /// A live blob exists under the key, and `replacing` is off.
     case present(FilePath, BlobKey)
-    /// Its own time was over.
+    /// The file's own lifetime has ended.
     case expired(FilePath)
-    /// No regular file, a name that begins with a dot, or one that leads to no key.
+    /// The entry is not a regular file, or its name begins with a dot or does not correspond to a key.
     case skipped(FilePath)
     case failed(FilePath, BlobStoreError)
   }
 }
 
 extension BlobStore {
-  /// The sum of an import, in files.
+  /// The numbers of files of an import, by result.
   public struct ImportReport: Hashable, Sendable {
     public var imported: Int64 = 0
-    /// Of these, blobs that live for the default expiration, and blobs that never expire.
+    /// The number of imported blobs with the default expiration, and the number of blobs that never expire.
     public var withDefaultExpiration: Int64 = 0
     public var withoutExpiry: Int64 = 0
     public var present: Int64 = 0
     public var expired: Int64 = 0
     public var skipped: Int64 = 0
     public var failed: Int64 = 0
-    /// Payload bytes of the imported blobs.
+    /// The number of payload bytes of the imported blobs.
     public var bytes: Int64 = 0
 
     public init() {}
@@ -89,45 +88,47 @@ extension BlobStore {
 }
 
 extension BlobStore {
-  /// The format of an imported directory, which leads to keys and times to live.
+  /// The format of an imported directory, which determines keys and times to live.
   public enum ImportFormat: String, CaseIterable, Sendable {
-    /// Any directory of files. A file's key is its path below the directory.
+    /// A directory of files, whose keys are their paths below the directory.
     case files
-    /// A directory of PINCache's disk cache: one file per object, its name the key with `. : / %` escaped, its age limit
-    /// in an extended attribute. The payload is what PINCache's serializer made of the object.
+    /// A directory of PINCache's disk cache, with one file for each object.
+    ///
+    /// Its name is the key with `. : / %` escaped, an extended attribute contains its age limit, and its payload is
+    /// the output of PINCache's serializer.
     case pinCache = "pincache"
-    /// A directory of Nuke's `DataCache`: one file per key, named by the SHA-1 of the key. The name becomes the key.
+    /// A directory of Nuke's `DataCache`, with a file for each key, whose SHA-1 names the file and becomes the key.
     case nuke
-    /// A directory of Kingfisher's disk storage: one file per image, named by a hash of its key and perhaps an extension.
-    /// The name becomes the key. The time of the last modification is when the image expires.
+    /// A directory of Kingfisher's disk storage, with one file for each image.
+    ///
+    /// Its name, a hash of the key and possibly an extension, becomes the key. The modification time is the expiry.
     case kingfisher
-    /// A directory of YYCache's disk cache: a table of keys in `manifest.sqlite`, payloads there and in `data`.
+    /// A directory of YYCache's disk cache: a table of keys in `manifest.sqlite`, and payloads there and in `data`.
     case yyCache = "yycache"
-    /// A directory of Foundation's `URLCache`: tables in `Cache.db`, bodies there and in `fsCachedData`. Keys are URLs.
+    /// A directory of Foundation's `URLCache`, keyed by URL: tables in `Cache.db`, bodies there and in
+    /// `fsCachedData`.
     case urlCache = "urlcache"
   }
 }
 
 extension BlobStore.ImportFormat {
-  /// Whether files in subdirectories belong to it.
   var hasSubdirectories: Bool { self == .files }
 
-  /// - Parameter path: below the directory, with slashes.
-  /// - Returns: nil for a name that leads to no key.
+  /// Returns the key of a file at a path with slashes, or `nil` if the name does not correspond to a key.
   func key(ofFileAt path: String) -> BlobKey? {
     self == .pinCache ? NameEscapes.decode(path).map { BlobKey($0) } : BlobKey(path)
   }
 
-  /// How long what has no limit of its own lives in the library that has stored it.
+  /// The lifetime of blobs that have no limit, in the library that has stored them.
   var lifetimeWithoutLimit: BlobStore.ImportedLifetime {
     switch self {
-    // A plain file says nothing, and a response's freshness is its headers' business.
+    // A plain file has no lifetime, and the freshness of a response depends on its headers.
     case .files, .urlCache: .defaultExpiration
     case .pinCache, .nuke, .kingfisher, .yyCache: .never
     }
   }
 
-  /// How many seconds a file's content has left by its own limit; nil if it has none.
+  /// Returns the remaining seconds by the file's own limit, or `nil` if it has no limit.
   func secondsLeft(
     of file: borrowing OpenFile, modified: Int64, now: UnixTime
   ) throws(FileError) -> Double? {
@@ -140,13 +141,12 @@ extension BlobStore.ImportFormat {
     }
   }
 
-  /// The year 2200 in Unix time: what Kingfisher dates from then on never expires.
-  ///
-  /// Kingfisher writes `Date.distantFuture`, the year 4001. File systems hold it at their last time: 2262 on APFS, 2446 on ext4.
+  /// The year 2200 in Unix time. A Kingfisher file with a later date never expires, because Kingfisher writes
+  /// `Date.distantFuture`, the year 4001. File systems clamp it to their last time: 2262 on APFS, 2446 on ext4.
   private static let distantFuture: Int64 = 7_258_118_400
 
-  /// PINCache writes a C `double` (PINDiskCache.m, `PINDiskCacheAgeLimitAttributeName`). Copies on Linux have it in
-  /// the `user` namespace, as rsync and tar put it there.
+  /// Returns PINCache's age limit, a C `double` (PINDiskCache.m, `PINDiskCacheAgeLimitAttributeName`). Copies on
+  /// Linux have it in the `user` namespace, in which rsync and tar store it.
   private static func ageLimit(of file: borrowing OpenFile) throws(FileError) -> Double? {
     for name in ageLimitAttributes {
       guard let bytes = try file.attribute(name, byteCount: MemoryLayout<Double>.size),

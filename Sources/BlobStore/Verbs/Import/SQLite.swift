@@ -8,10 +8,10 @@
   internal import Android
 #endif
 
-/// The functions of SQLite that reading a database takes, from the library that the machine has installed.
+/// The functions of the installed SQLite library that are required to read a database.
 ///
-/// It is opened when the first database is imported, and kept for the process's life: a build needs no headers of it.
-/// The signatures are those of https://www.sqlite.org/c3ref/funclist.html.
+/// The library is loaded when the first database is imported, and stays loaded, so that builds do not need its
+/// headers. Source of the signatures: https://www.sqlite.org/c3ref/funclist.html.
 @safe struct SQLite: Sendable {
   /// A connection, or a prepared statement.
   typealias Handle = OpaquePointer
@@ -41,14 +41,13 @@
   #if canImport(Darwin)
     static let libraryName = "/usr/lib/libsqlite3.dylib"
   #else
-    /// As distributions install it without the headers.
+    /// The name under which distributions install the library without its headers.
     static let libraryName = "libsqlite3.so.0"
   #endif
 
-  /// nil where there is no such library.
   static let shared = find(in: libraryName)
 
-  /// Opens the library and finds the functions in it; nil where one is missing.
+  /// Loads the library, or returns `nil` if it or one of the functions is missing.
   static func find(in library: String) -> SQLite? {
     guard let handle = unsafe dlopen(library, RTLD_NOW | RTLD_LOCAL) else { return nil }
     func function<Function>(_ name: String) -> Function? {

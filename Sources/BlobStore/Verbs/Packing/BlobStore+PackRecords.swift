@@ -1,27 +1,27 @@
 internal import Posix
 
 extension BlobStore {
-  /// Moves small records that have files to themselves into packs, as `configuration.packing` has it.
+  /// Moves small records from separate files into packs, as `configuration.packing` demands.
   ///
-  /// Each is moved under its stripe, and can be loaded meanwhile. Other processes may do what they like beside it. Where it
-  /// is cut off, another call goes on.
+  /// Each record is moved under its stripe, and can be loaded in the meantime. Other processes may use the directory
+  /// concurrently. If the call is interrupted, another call continues the work.
   ///
-  /// - Throws: `invalidConfiguration` if the directory can have no packs, as `configuration.packing` tells, or processes share
-  ///   no memory there; `notACache`; `fileSystem` where the volume is full.
-  /// - Complexity: a walk over all records; for each that moves, a read, a write and an unlink.
+  /// - Throws: `invalidConfiguration` if the directory cannot have packs because of `configuration.packing`, or
+  ///   because processes do not share memory there; `notACache`; `fileSystem` if the volume is full.
+  /// - Complexity: A walk over all records, and for each moved record a read, a write and an unlink.
   public func packRecords() throws(BlobStoreError) -> RelocationReport {
     try withErrorContext("pack") { try core.relocate(to: .packs) }
   }
 
-  /// Turns packing off for the directory and gives each packed record a file of its own, as `packRecords` moves them the other way.
+  /// Turns packing off for the directory, and moves each packed record to a separate file.
   ///
-  /// The directory's settings say `packing off` before the first record moves, so that programs which follow them pack nothing more.
-  /// The packs are removed once no record is left in them. They stay if records were busy, or could not be moved, or if a program
-  /// whose own configuration packs has stored others meanwhile; another call goes on.
+  /// The setting `packing off` is written first, so that programs that follow the settings pack no further records.
+  /// The packs are removed once they are empty. They remain if records were busy or could not be moved, or if a
+  /// program whose own configuration enables packing has stored others in the meantime. Another call then continues.
   ///
-  /// - Throws: `notACache`; `busy` if a collection or another change of the settings goes on for too long; `fileSystem` where the
-  ///   volume is full.
-  /// - Complexity: a walk over all records; for each that moves, a read and a new file.
+  /// - Throws: `notACache`; `busy` if a collection or another change of the settings takes too long; `fileSystem` if
+  ///   the volume is full.
+  /// - Complexity: A walk over all records, and for each moved record a read and a new file.
   public func unpackRecords() throws(BlobStoreError) -> RelocationReport {
     try withErrorContext("unpack") {
       let report = try core.relocate(to: .files)

@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import Logging
 internal import Posix
 
-/// Moves the records of a directory into packs, or out of them, each under its stripe.
+/// A move of a directory's records into packs, or out of them, each under its stripe.
 struct Relocation {
   enum Destination {
     case packs, files
@@ -24,7 +24,7 @@ struct Relocation {
     guard let walk = try core.walk() else { return }
     let isPacking = destination == .packs
     walk.skim = { $0.isPacked == isPacking }
-    // Told of at the end.
+    // Busy records are reported at the end.
     var busy = BusyRecords<RecordEntry>(waiting: core.configuration.access.lockTimeout)
     while let item = try walk.next() {
       guard case .record(let entry) = item, (entry.packed != nil) != isPacking else { continue }
@@ -47,7 +47,6 @@ struct Relocation {
     log(BlobStoreError(busy: busy.count, for: core.configuration.access.lockTimeout, at: core.root.path), nil)
   }
 
-  /// The packs, made where they are missing.
   private func packs() throws -> PackRecords {
     guard let records = try core.madePacks(of: open) else {
       throw BlobStoreError(
@@ -57,20 +56,17 @@ struct Relocation {
     return records
   }
 
-  /// The fate of a record that a walk has met.
   private enum Fate {
     case moved(Int64)
-    /// It has gone, or has been moved by others.
+    /// The record was removed, or moved by others.
     case gone
     case unsuited, expired, damaged
-    /// Another change has its stripe.
+    /// Another change holds the record's stripe.
     case busy
   }
 
-  /// Moves a record, and notes what has become of it.
-  ///
-  /// - Returns: whether another change has its stripe.
-  /// - Throws: where no other record could be moved either.
+  /// Moves a record and records the result, or returns `true` if another change holds its stripe. Throws if others
+  /// would fail too.
   private mutating func isBusy(_ entry: RecordEntry) throws -> Bool {
     do {
       if let error = entry.accessError { throw error }
@@ -88,7 +84,7 @@ struct Relocation {
     } catch let error as FileError where error.isLackOfRoom {
       throw error
     } catch {
-      // One that cannot be read or moved does not keep the others from it.
+      // A record that cannot be read or moved does not affect the others.
       report.failed += 1
       log(error, entry.key)
     }
@@ -108,7 +104,7 @@ struct Relocation {
       } catch is PacksAreFull {
         return .unsuited
       } catch is IndexIsFull {
-        // It becomes larger while no key is held.
+        // The index grows while no key is held.
         guard try packs().growIfDue() else { return .unsuited }
         return try moveToPack(path)
       }
@@ -140,7 +136,7 @@ extension Relocation {
     return .moved(header.fileByteCount)
   }
 
-  /// Never inlined: the optimizer of Swift 6.3 fails where a value that cannot be copied is looked into and then lent.
+  /// Never inlined, because the optimizer of Swift 6.3 fails if a noncopyable value is inspected and then borrowed.
   @inline(never)
   private static func reasonToStay(_ found: borrowing FoundRecord?) throws -> Fate? {
     switch found {
@@ -164,9 +160,7 @@ extension Relocation {
     }
   }
 
-  /// Payload and extension of a record that is a file.
-  ///
-  /// - Returns: nil if they are not what was stored.
+  /// Returns the payload and extension of a record's file, or `nil` if they do not match the header.
   private func body(of path: RecordPath, _ header: RecordHeader) throws -> [UInt8]? {
     guard case .regular(let file, _) = try core.records.open(path, in: open, for: .read) else { return nil }
     let body = try file.bytes(in: RecordHeader.byteCount..<Int(header.fileByteCount))

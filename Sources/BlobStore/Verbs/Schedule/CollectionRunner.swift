@@ -5,11 +5,10 @@ internal import SystemPackage
 
 /// The state that the thread of a schedule shares with its callers. The thread keeps it alive.
 package final class CollectionRunner: Sendable {
-  /// What there is to do, and to ask.
   package struct Work: Sendable {
     package let time: @Sendable () -> UnixTime
     package let lastPass: @Sendable () -> UnixTime?
-    /// Makes a pass, which ends early when told to.
+    /// Runs a pass, which ends early on request.
     package let pass: Pass
     package let report: @Sendable (CollectionSchedule.Outcome) -> Void
 
@@ -39,7 +38,7 @@ package final class CollectionRunner: Sendable {
   private let clock: ScheduleClock
   private let work: Work
   private let state = Monitor(State())
-  /// Apart from the rest, because a pass asks for it at every step.
+  /// Separate from the state, because a pass checks it at every step.
   private let isStopping = Atomic(false)
 
   init(timing: BlobStore.CollectionTiming, slots: CollectionSlots?, clock: ScheduleClock, work: Work) {
@@ -92,7 +91,7 @@ extension CollectionRunner {
     }
   }
 
-  /// A schedule that never ran has stopped when it is told to.
+  /// A schedule that never ran counts as stopped immediately after the request to stop.
   private func isOver(_ state: State) -> Bool {
     state.hasStopped || (!state.isStarted && isToStop)
   }
@@ -112,9 +111,7 @@ extension CollectionRunner {
     for waiter in waiters { waiter.resume() }
   }
 
-  /// Waits for the time of the next pass.
-  ///
-  /// - Returns: false if there is no next pass.
+  /// Waits for the time of the next pass. Returns `false` if there will be none.
   private func isDue(_ timetable: CollectionTimetable) -> Bool {
     state.wait { state in
       if isToStop { return .done(false) }
@@ -125,15 +122,13 @@ extension CollectionRunner {
     }
   }
 
-  /// Waits for the time of the next pass, and for a slot, which `makePass` gives back.
-  ///
-  /// - Returns: false if there is no next pass.
+  /// Waits for the time of the next pass and for a slot, which `makePass` returns. `false` means no next pass.
   private func begins(_ timetable: CollectionTimetable) -> Bool {
     while isDue(timetable) {
       guard let slots else { return true }
       guard slots.take(unless: { isToStop }) else { return false }
       guard state.wait({ .done($0.isPaused) }) else { return true }
-      // Paused while it waited for the slot.
+      // The schedule was paused while it waited for the slot.
       slots.giveBack()
     }
     return false
@@ -141,7 +136,7 @@ extension CollectionRunner {
 
   private func makePass(_ timetable: inout CollectionTimetable) -> CollectionSchedule.Outcome {
     defer { slots?.giveBack() }
-    // Asked for only now: another process may have made one while this waited for its turn.
+    // This is checked only now, because another process may have made a pass while this one waited.
     if let last = work.lastPass(), timetable.skipsPass(after: last, time: work.time(), at: clock.now()) {
       return .skippedAsRecent(lastPass: last)
     }
@@ -154,7 +149,7 @@ extension CollectionRunner {
   }
 }
 
-/// When the next pass of a schedule is due, on a clock that only goes forward. It neither waits nor reads a clock.
+/// The due time of a schedule's next pass, on a monotonic clock. It neither waits nor reads a clock.
 package struct CollectionTimetable: Sendable {
   private let interval: Duration
   private let jitter: Duration
@@ -169,17 +164,16 @@ package struct CollectionTimetable: Sendable {
     self.generator = generator
   }
 
-  /// Sets the next pass an interval after the end of this one.
-  ///
-  /// So a pass that takes longer than the interval is not followed at once.
+  /// Schedules the next pass an interval after the end of this one, so that a pass that takes longer than the
+  /// interval is not immediately followed by another.
   package mutating func passEnded(at now: Duration) {
     due = now + interval + delay()
   }
 
-  /// Whether the due pass is skipped, because some process collected the directory lately.
+  /// Returns whether the due pass is skipped because some process has collected the directory recently.
   ///
-  /// The next is then due an interval after that one. A last pass in the future does not count: the clock was wrong,
-  /// then or now.
+  /// The next pass is then due an interval after that one. A last pass in the future is ignored, because a clock was
+  /// wrong.
   package mutating func skipsPass(after lastPass: UnixTime?, time: UnixTime, at now: Duration) -> Bool {
     guard let lastPass, lastPass <= time else { return false }
     let (seconds, overflow) = time.seconds.subtractingReportingOverflow(lastPass.seconds)

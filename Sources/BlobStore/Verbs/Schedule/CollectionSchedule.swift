@@ -4,34 +4,34 @@ public import Logging
 internal import Posix
 public import SystemPackage
 
-/// Collects a store again and again, on a thread of its own.
+/// A schedule that collects a store repeatedly on its own thread.
 ///
-/// It needs neither a run loop nor a thread of the concurrency runtime. Schedules of several processes may look after
-/// one directory: a pass is skipped when the last one is younger than half the interval. A schedule stops with its last
-/// reference.
+/// It needs neither a run loop nor a thread of the concurrency runtime. Several processes may schedule collections of
+/// one directory, because a pass is skipped if the last one is younger than half the interval. Releasing the last
+/// reference stops it.
 public final class CollectionSchedule: Sendable {
   /// The outcome of a pass that was due.
   public enum Outcome: Sendable {
     case finished(BlobStore.CollectionReport)
-    /// Another pass, by whichever process, ended then.
+    /// The pass was skipped because another one, in any process, ended at this time.
     case skippedAsRecent(lastPass: UnixTime)
-    /// Another collection of the directory is under way; the error names its process, if known.
+    /// Another collection of the directory is running, whose process the error names if it is known.
     case skippedAsRunning(BlobStoreError)
-    /// The pass could not be made. The next is made all the same.
+    /// The pass failed, which does not affect the next one.
     case failed(BlobStoreError)
   }
 
   public let directory: FilePath
   let runner: CollectionRunner
 
-  /// Makes a schedule, which does nothing before it is started.
+  /// Creates a schedule, which does nothing until it is started.
   ///
   /// - Parameters:
-  ///   - store: the store whose directory is collected.
-  ///   - timing: when passes are due.
-  ///   - options: what each pass does.
-  ///   - slots: shared with other schedules, to bound how many passes are made at once; nil for no bound.
-  ///   - report: receives what became of each pass, on the schedule's thread; nil to log failures.
+  ///   - store: The store whose directory is collected.
+  ///   - timing: The times of the passes.
+  ///   - options: The options of each pass.
+  ///   - slots: The slots that limit concurrent passes of several schedules, or `nil` for no limit.
+  ///   - report: A closure that receives each outcome on the schedule's thread, or `nil` to log failures.
   public convenience init(
     of store: BlobStore, timing: BlobStore.CollectionTiming = .init(),
     options: BlobStore.CollectionOptions = .init(), slots: CollectionSlots? = nil,
@@ -42,20 +42,18 @@ public final class CollectionSchedule: Sendable {
       opening: { store }, report: report)
   }
 
-  /// Makes a schedule that opens the directory's store for each pass, in constant time.
+  /// Creates a schedule that opens the directory's store for each pass, in constant time.
   ///
-  /// So changes since the last pass count, for example the hint of a program that came later. It does nothing before it
-  /// is started.
+  /// Changes since the last pass, such as the hint of another program, are thus considered. It must be started.
   ///
   /// - Parameters:
-  ///   - directory: the directory that is collected.
-  ///   - timing: when passes are due.
-  ///   - options: what each pass does.
-  ///   - slots: shared with other schedules, to bound how many passes are made at once; nil for no bound.
-  ///   - logger: for warnings of the schedule itself; a store has its own.
-  ///   - opening: called on the schedule's thread, for each pass that is due. An error that it throws makes a `failed`
-  ///     pass.
-  ///   - report: receives what became of each pass, on the schedule's thread; nil to log failures.
+  ///   - directory: The directory that is collected.
+  ///   - timing: The times of the passes.
+  ///   - options: The options of each pass.
+  ///   - slots: The slots that limit concurrent passes of several schedules, or `nil` for no limit.
+  ///   - logger: The logger for warnings of the schedule itself. A store has its own logger.
+  ///   - opening: Opens the store of each pass on the schedule's thread. If it throws, the pass has `failed`.
+  ///   - report: A closure that receives each outcome on the schedule's thread, or `nil` to log failures.
   public convenience init(
     of directory: FilePath, timing: BlobStore.CollectionTiming = .init(),
     options: BlobStore.CollectionOptions = .init(), slots: CollectionSlots? = nil,
@@ -77,9 +75,6 @@ public final class CollectionSchedule: Sendable {
         report: report ?? { $0.log(to: logger) }))
   }
 
-  /// - Parameters:
-  ///   - clock: what to wait by.
-  ///   - work: what to do instead of collecting a store.
   package init(
     of directory: FilePath, timing: BlobStore.CollectionTiming, slots: CollectionSlots?, clock: ScheduleClock,
     work: CollectionRunner.Work
@@ -92,9 +87,9 @@ public final class CollectionSchedule: Sendable {
     runner.stop()
   }
 
-  /// Starts the thread. A schedule that runs already, or was stopped, is left as it is.
+  /// Starts the thread, unless the schedule was started or stopped before.
   ///
-  /// - Throws: `fileSystem` where the system has no thread to give.
+  /// - Throws: `fileSystem` if the system cannot create a thread.
   public func start() throws(BlobStoreError) {
     do {
       try runner.start()
@@ -105,27 +100,24 @@ public final class CollectionSchedule: Sendable {
     }
   }
 
-  /// Begins no pass until `resume`; one under way is finished.
+  /// Pauses the schedule until `resume`, but finishes a running pass.
   public func pause() { runner.pause(true) }
 
-  /// Goes on: a pass that became due meanwhile is made at once.
+  /// Resumes the schedule, and immediately begins a pass that has become due in the meantime.
   public func resume() { runner.pause(false) }
 
-  /// Ends the schedule for good, and a pass under way after its current step.
-  ///
-  /// Returns at once.
+  /// Stops the schedule permanently, and a running pass after its current step, and returns immediately.
   public func stop() { runner.stop() }
 
-  /// Blocks until a schedule that was told to stop has stopped. Not to be called from its `report`.
+  /// Blocks until a schedule that was requested to stop has stopped, and must not be called from its `report`.
   public func waitUntilStopped() { runner.waitUntilStopped() }
 
-  /// Returns when a schedule that was told to stop has stopped.
+  /// Returns when a schedule that was requested to stop has stopped.
   public func stopped() async { await runner.stopped() }
 }
 
-/// The store of the pass that is due, used by the schedule's thread alone.
-///
-/// It is opened to ask for the last pass. It goes with the pass, or with the next that is due.
+/// The store of the due pass, which only the schedule's thread uses. It is opened to read the last pass, and released
+/// with this or the next pass.
 private final class DueStore: Sendable {
   private let open: @Sendable () throws(BlobStoreError) -> BlobStore
   private let opened = Lock<BlobStore?>(nil)
@@ -133,13 +125,13 @@ private final class DueStore: Sendable {
   init(_ open: @escaping @Sendable () throws(BlobStoreError) -> BlobStore) { self.open = open }
 
   func lastPass() -> UnixTime? {
-    // An error here will also stop the pass, which reports it.
+    // The pass will encounter the same error, and report it.
     let store = try? open()
     opened.withLock { $0 = store }
     return (try? store?.statistics())?.lastPass?.time
   }
 
-  /// By the clock of the store that was asked for the last pass.
+  /// Returns the time by the clock of the store from which the last pass was read.
   func time() -> UnixTime {
     let configuration = opened.withLock { $0?.configuration } ?? BlobStore.Configuration()
     return configuration.now()
@@ -151,12 +143,10 @@ private final class DueStore: Sendable {
   }
 }
 
-/// The clock that a schedule waits by.
 package struct ScheduleClock: Sendable {
   package var now: @Sendable () -> Duration = SystemClock.monotonic
-  /// Whether it goes forward by itself. For one that does not, the schedule is told.
+  /// A Boolean value that indicates whether the clock advances by itself. Otherwise, the schedule has to be woken.
   package var runs = true
-  /// For the jitter.
   package var generator: any RandomNumberGenerator & Sendable = SystemRandomNumberGenerator()
 
   package init() {}
@@ -173,18 +163,18 @@ extension CollectionSchedule.Outcome {
   }
 }
 
-/// Bounds how many of the schedules that share it make a pass at the same time.
+/// Limits how many of the schedules that share it run a pass at the same time.
 public final class CollectionSlots: Sendable {
   private let free: Monitor<Int>
 
-  /// - Parameter count: at least one.
+  /// Creates slots.
+  ///
+  /// - Parameter count: The number of slots, at least one.
   public init(_ count: Int) {
     free = Monitor(max(count, 1))
   }
 
-  /// Waits for a slot.
-  ///
-  /// - Returns: false, without one, if the schedule is to stop.
+  /// Waits for a slot. Returns `false`, without one, if the schedule has to stop.
   func take(unless isStopping: () -> Bool) -> Bool {
     free.wait { free in
       if isStopping() { return .done(false) }
@@ -198,7 +188,7 @@ public final class CollectionSlots: Sendable {
     free.change { $0 += 1 }
   }
 
-  /// Makes waiting schedules look whether they must stop.
+  /// Makes waiting schedules check whether they have to stop.
   func wake() {
     free.change { _ in }
   }

@@ -4,9 +4,9 @@ package import Posix
 public import SystemPackage
 
 extension BlobStore {
-  /// The settings of a directory; empty if it keeps none, or is absent.
+  /// Returns the settings of a directory, which are empty if it has no settings or does not exist.
   ///
-  /// - Throws: `settingsUnreadable` for a file that is damaged, changed by hand or another user's; `fileSystem`.
+  /// - Throws: `settingsUnreadable` if the file is damaged, edited by hand or another user's; `fileSystem`.
   /// - Complexity: O(1).
   public static func settings(of directory: FilePath) throws(BlobStoreError) -> DirectorySettings {
     try withErrorContext("settings") {
@@ -16,20 +16,20 @@ extension BlobStore {
     }
   }
 
-  /// Changes what a directory says of itself: on the medium when the call returns, or as it was.
+  /// Changes the settings of a directory, which are on the medium when the call returns, or unchanged if it throws.
   ///
-  /// A running program goes by the new settings once it opens the directory anew. Settings that say nothing leave no file.
+  /// A running program follows the new settings once it opens the directory again. Empty settings remove the file.
   ///
   /// - Parameters:
-  ///   - directory: one that exists.
-  ///   - resetting: whether to begin with no settings, rather than those that are there. Then nothing of them is read.
-  ///   - allowsWorldWritable: as `Configuration.Access.allowsWorldWritable`.
-  ///   - change: receives the settings, and changes what it wants.
-  /// - Returns: the new settings.
-  /// - Throws: `directoryMissing`; `settingsUnreadable`; `collectionRunning` if a collection goes on for longer than
-  ///   half a minute; `busy` if other changes do for longer than ten seconds; `fileSystem`. `invalidConfiguration` for
-  ///   a limit of zero or less, a time to live below a minute, or a floor below zero. It is also thrown for a layout or
-  ///   naming by which records that lie there would not be found.
+  ///   - directory: The path of an existing directory.
+  ///   - resetting: A Boolean value that indicates whether the existing settings are discarded without being read.
+  ///   - allowsWorldWritable: The value of `Configuration.Access.allowsWorldWritable`.
+  ///   - change: A closure that receives the settings and changes them.
+  /// - Returns: The new settings.
+  /// - Throws: `directoryMissing`; `settingsUnreadable`; `collectionRunning` if a collection takes longer than half a
+  ///   minute; `busy` if other changes take longer than ten seconds; `fileSystem`. `invalidConfiguration` for a limit
+  ///   of zero or less, a time to live below a minute, a floor below zero, or a layout or naming that would hide
+  ///   existing records.
   @discardableResult
   public static func changeSettings(
     of directory: FilePath, resetting: Bool = false, allowsWorldWritable: Bool = false,
@@ -39,9 +39,7 @@ extension BlobStore {
       of: directory, resetting: resetting, allowsWorldWritable: allowsWorldWritable, files: Files(), change)
   }
 
-  /// - Parameters:
-  ///   - lockTimeout: how long to wait for other changes.
-  ///   - files: where tests put their faults.
+  /// Changes the settings with a timeout for other changes, and `files` for fault injection.
   @discardableResult
   package static func changeSettings(
     of directory: FilePath, resetting: Bool = false, allowsWorldWritable: Bool = false,
@@ -60,12 +58,12 @@ extension BlobStore {
 }
 
 extension BlobStore.Configuration {
-  /// The configuration that a directory asks for.
+  /// Creates the configuration that a directory requests, for programs that work on another program's directory.
   ///
-  /// For programs that work on another program's directory. The directory's settings come first
-  /// (`BlobStore.settings(of:)`). Other values for layout, default time to live and size limit are those of the program
-  /// that last changed the directory, if it left them there (`access.leavesHint`). Removed files are recycled only if
-  /// the directory has a recycling bin. All else has its default.
+  /// The directory's settings take precedence (`BlobStore.settings(of:)`). Layout, default time to live and size
+  /// limit are otherwise copied from the program that last changed the directory, if it stored them there
+  /// (`access.leavesHint`). Removed files are only recycled if the directory has a recycling bin. All other values
+  /// are the defaults.
   ///
   /// - Throws: `settingsUnreadable`; `fileSystem` if the directory cannot be read.
   public init(following directory: FilePath) throws(BlobStoreError) {
@@ -87,9 +85,7 @@ extension BlobStore {
     }
   }
 
-  /// The hint that lies in a directory.
-  ///
-  /// - Returns: nil if no program of this library has changed the directory yet, or the hint cannot be read.
+  /// Returns the hint of a directory, or `nil` if it cannot be read or no program has changed the directory yet.
   package static func hint(at directory: FilePath) throws(BlobStoreError) -> DirectoryHint? {
     try withErrorContext("open") {
       let files = Files()
@@ -98,7 +94,7 @@ extension BlobStore {
       do {
         return try open.controlFile(Logger(label: "BlobStore", factory: { _ in SwiftLogNoOpLogHandler() }))?.hint
       } catch {
-        // A hint that may not be read is no hint; the caller has defaults.
+        // A hint that cannot be read is ignored, because the caller has defaults.
         return nil
       }
     }

@@ -4,10 +4,8 @@ internal import Posix
 package import SystemPackage
 
 extension BlobStore {
-  /// Where the records of a directory lie, for a store that leaves it to the directory.
-  ///
-  /// - Parameter naming: the directory's.
-  /// - Returns: nil for a directory without records, which the next store decides for.
+  /// Returns the arrangement of a directory's records, for a store that leaves it to the directory, or `nil` for a
+  /// directory without records, for which the next store decides. The naming must be the directory's.
   package static func arrangementOfRecords(
     in directory: FilePath, naming: RecordNaming
   ) throws(BlobStoreError) -> RecordArrangement? {

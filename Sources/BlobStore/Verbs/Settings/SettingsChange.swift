@@ -2,18 +2,17 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// A change of a directory's settings, while no collection and no other change of them is under way.
+/// A change of a directory's settings, which excludes collections and other changes of the settings.
 ///
-/// The collector's byte keeps collections off, where there is a control file. A change makes none: a control file says that
-/// a directory is a cache, and this one may be any. `flock(2)` on the root keeps other changes off, also those that began
-/// before there was a control file.
+/// If there is a control file, the lock on the collector's byte excludes collections. A change does not create one,
+/// because a control file marks a directory as a cache, and this may be any directory. `flock(2)` on the root
+/// excludes other changes, including changes that began before the control file existed.
 struct SettingsChange {
   let core: StoreCore
 
-  /// - Parameter core: of the directory, without a say in its settings.
   init(_ core: StoreCore) { self.core = core }
 
-  /// Sound records that are looked at, and entries altogether, to tell how a directory is laid out.
+  /// The number of sound records, and of all entries, that are examined to determine the layout of a directory.
   private static let recordsLookedAt = 64
   private static let entriesLookedAt = 4096
 
@@ -49,11 +48,10 @@ struct SettingsChange {
     }
   }
 
-  /// Locks the root until it is closed.
+  /// Locks the root until it is closed. Throws `busy` if the lock is needed and not available in time.
   ///
-  /// - Parameter needsIt: false where any reader can hold the lock without end, and this process holds the collector's
-  ///   byte. A process that has the lock all the time is such a reader then: a change takes some milliseconds.
-  /// - Throws: `busy` if another process has the lock as long as this one waits, and it is needed.
+  /// The lock is not needed if this process holds the collector's byte and any reader can hold the lock indefinitely.
+  /// A process that holds it all the time is assumed to be one, because a change takes milliseconds.
   func lock(_ root: borrowing Directory, needsIt: Bool) throws {
     let timeout = core.configuration.access.lockTimeout
     var backoff = Backoff(timeout: timeout)
@@ -72,7 +70,7 @@ struct SettingsChange {
     BlobStoreError(.directoryMissing, "there is no such directory", path: core.root.path)
   }
 
-  /// The file must be readable again.
+  /// Checks that the resulting file is readable.
   private func validate(_ settings: BlobStore.DirectorySettings) throws(BlobStoreError) {
     for setting in DirectorySetting.allCases {
       guard let text = settings.text(of: setting) else { continue }
@@ -84,7 +82,7 @@ struct SettingsChange {
     }
   }
 
-  /// - Throws: `invalidConfiguration` for packs in a directory that SPTPersistentCache may share.
+  /// Throws `invalidConfiguration` for packs in a directory that SPTPersistentCache may share.
   private func refusePacking(_ settings: BlobStore.DirectorySettings) throws(BlobStoreError) {
     guard settings.naming == .verbatim, settings.packing?.bound != nil else { return }
     throw BlobStoreError(
@@ -96,11 +94,9 @@ struct SettingsChange {
 
   // MARK: - Layout
 
-  /// Whether settings that say no arrangement would hide records that are spread.
-  ///
-  /// A directory's records are taken for those of `prefix` where nothing says how they lie.
+  /// Returns whether settings without an arrangement, which imply `prefix`, would hide records that are spread.
   private func mustKeepSpread(_ known: RecordLayout?, in open: OpenRoot) throws -> Bool {
-    // Settings that cannot be read are about to be replaced.
+    // Unreadable settings are about to be replaced.
     if let said = (try? open.settings())?.arrangement { return said == .spread }
     if let known { return known.arrangement == .spread }
     for naming in RecordNaming.allCases {
@@ -113,7 +109,7 @@ struct SettingsChange {
     return false
   }
 
-  /// - Throws: `invalidConfiguration` if a sound record lies where the layout puts none, or under a name of another key.
+  /// Throws `invalidConfiguration` if the layout would not find a sound record, or would assign it to another key.
   private func refuseMixture(
     of layout: RecordLayout, _ current: RecordLayout, in open: OpenRoot
   ) throws {
@@ -122,11 +118,11 @@ struct SettingsChange {
         let other = RecordLayout(naming: naming, arrangement: arrangement)
         guard other != layout else { continue }
         try forEachRecord(of: other, in: open) { path, isPacked in
-          // A packed record lies in no subdirectory.
+          // Packed records are not stored in subdirectories.
           let place =
             isPacked
             ? layout.path(ofFileName: path.fileName) : layout.path(ofFileName: path.fileName, in: path.subdirectory)
-          // Some names are names by two namings. Then the layout that holds so far says whose they are.
+          // Some names are valid in two namings. The current layout then determines their keys.
           let isOther =
             place == nil
             || other == current && layout.naming.key(ofFileName: path.fileName) != naming.key(ofFileName: path.fileName)
@@ -159,8 +155,7 @@ struct SettingsChange {
 
   // MARK: - File
 
-  /// - Parameter replacing: whether there may be a file; else one that has come since stays.
-  /// - Returns: false if one has come.
+  /// Writes the settings. Unless an existing file may be replaced, returns `false` if one exists.
   func write(_ settings: BlobStore.DirectorySettings, in open: OpenRoot, replacing: Bool) throws -> Bool {
     if settings.isEmpty {
       guard try replacing && open.directory.unlink(SettingsFile.name) else { return true }
@@ -182,18 +177,16 @@ struct SettingsChange {
 }
 
 extension SettingsChange {
-  /// Writes into a new directory's settings that its records are spread, and which are packed, before the first one is
-  /// stored. In a directory that is in use, finds out which are packed.
-  ///
-  /// Of several first stores, one makes the file, and the others read it. Settings that are there keep what they say.
-  ///
-  /// - Throws: `busy` if another change of the settings goes on for `lockTimeout`; `fileSystem`; what reading them throws.
+  /// Writes the arrangement and the packing into a new directory's settings before the first record is stored. In a
+  /// directory that is in use, determines which records are packed. If several processes store first, one of them
+  /// creates the file and the others read it. Existing settings keep their values. Throws `busy` if another change of
+  /// the settings takes `lockTimeout`, `fileSystem`, and the errors of reading the settings.
   func sayWhatIsNew(in open: OpenRoot) throws {
     let configuration = core.configuration
     while true {
-      // Before the settings are read: what makes a directory no longer new comes after them.
+      // This precedes reading the settings, because the changes that make a directory no longer new follow them.
       let isNew = try open.packing == nil && open.isNew(packs: PackDirectory.name, configuration.logger)
-      // Another program may have said it by now, or stored records by another arrangement.
+      // Another program may have written the setting by now, or stored records by another arrangement.
       try core.root.lookAtSettings(of: open, isForStore: true)
       if open.packing == nil, !isNew { open.setPacking(configuration.packing ?? .off) }
       let arrangement = open.mustSayArrangement ? RecordArrangement.spread : nil
@@ -206,9 +199,7 @@ extension SettingsChange {
     }
   }
 
-  /// Makes the settings, or adds to those that say something else.
-  ///
-  /// - Returns: false if others have changed them meanwhile.
+  /// Creates the settings or adds to them, and returns `false` if others have changed them in the meantime.
   private func say(
     _ arrangement: RecordArrangement?, _ packing: BlobStore.Packing?, in open: OpenRoot
   ) throws -> Bool {
