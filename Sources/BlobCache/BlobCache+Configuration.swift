@@ -2,101 +2,95 @@ public import BlobStore
 public import MemoryCache
 
 extension BlobCache {
-  /// How a cache behaves.
+  /// The configuration of a cache.
   ///
-  /// Caches on one directory in one process share its store, memory and threads, so they must be configured alike. The
-  /// first one's clocks, logger and lane width count for all.
+  /// Caches on one directory in one process share its store, memory and threads, so their configurations must be
+  /// equal, except for clocks, logger and lane width, for which the first cache's values are used.
   public struct Configuration: Sendable {
-    /// How the directory is treated: layout, expiry, size limit, durability, clock, logger.
+    /// The configuration of the directory: layout, expiry, size limit, durability, clock, logger.
     public var store = BlobStore.Configuration()
-    /// The limits of the memory in front of the disk; nil for no memory.
+    /// The limits of the memory tier, or `nil` to disable it.
     public var memory: Memory? = Memory()
-    /// The number of blocking calls that run at once, of each kind; at least one.
+    /// The maximum number of concurrent blocking calls of each kind, at least one.
     ///
-    /// So many loads run at once, so many stores, touches and locks, and so many copies of files. Removals get a quarter,
-    /// listings half, each at least one; collections and deferred work get two. Each runs on a thread of its own, which
-    /// ends when it is not needed.
+    /// It applies separately to loads, to stores, touches and locks, and to copies of files. Removals get a quarter,
+    /// enumerations half, each at least one; collections and deferred work get two. Idle threads end.
     public var maxConcurrentOperations = 4
-    /// How many producers of `load(_:orStore:)` run at once; nil for no bound, and at least one.
+    /// The maximum number of concurrent producers of `load(_:orStore:)`, at least one, or `nil` for no limit.
     ///
-    /// The others wait, first come, first served. A producer that another producer waits for does not count, so that
-    /// producers may ask for other keys.
+    /// Others wait in order. A producer that another one waits for does not count, so producers can request other keys.
     public var maxConcurrentProducers: Int?
-    /// When a store returns.
+    /// The condition under which a store returns.
     public var writing = Writing.through
-    /// A tier that other machines share, behind the directory; nil for none.
+    /// A tier behind the directory that machines share, or `nil`.
     public var remote: RemoteTier?
-    /// How far a blob's update time on disk may lag behind its uses in memory.
+    /// The maximum delay of update times on disk after uses in memory, for blobs with the default expiration.
     ///
-    /// This is for blobs with the default expiration: their update time on disk is moved at most so often. It is held
-    /// between a second and a quarter of the default expiration. The default is CacheLib's `lruRefreshTime`.
+    /// It is clamped between a second and a quarter of that expiration. The default is CacheLib's `lruRefreshTime`.
     public var touchInterval: Duration = .seconds(60)
-    /// Whether the first store excludes the directory from backups.
+    /// A Boolean value that indicates whether the first store excludes the directory from backups.
     ///
-    /// It leaves `CACHEDIR.TAG` there and, on Apple's platforms, sets the system's mark. In the flat layout the tag
-    /// could be taken for a record. It is left out there, unless names are hashes.
+    /// It creates `CACHEDIR.TAG` and, on Apple platforms, sets the system's attribute. In the flat layout, the tag is
+    /// created only if names are hashes, because it could be taken for a record.
     public var excludesFromBackups = true
 
-    /// The clock by which failures of producers are forgotten; for tests.
+    /// The clock by which failures of producers expire; for tests.
     package var monotonicNow: @Sendable () -> ContinuousClock.Instant = { .now }
-    /// How long others wait for a production before a warning tells of it; for tests.
+    /// The time that tasks wait for a production before a warning is logged; for tests.
     package var productionPatience: Duration = .seconds(10)
 
     public init() {}
   }
 
-  /// How much of the cache is kept in memory, and for how long.
+  /// The limits of the blobs in memory.
   public struct Memory: Hashable, Sendable {
-    /// Bytes of payloads, keys and what it takes to find them.
+    /// The maximum number of bytes of payloads, keys and overhead.
     public var byteLimit = defaultByteLimit
-    /// Blobs at the most; nil for no limit but the bytes.
+    /// The maximum number of blobs, or `nil` for no limit.
     public var countLimit: Int?
-    /// How long an unused blob stays in memory; nil for as long as there is room.
+    /// The time after which an unused blob is removed from memory, or `nil` for no limit.
     public var ageLimit: Duration?
-    /// The share of `byteLimit` that one blob may take, from 0 to 1. Larger ones are always read from disk.
+    /// The share of `byteLimit` that one blob may take, from 0 to 1; larger blobs are always read from disk.
     public var maximumShare = 0.25
     public var policy = EvictionPolicy.lru
-    /// The number of parts of memory, each with a lock of its own.
+    /// The number of shards, each with its own lock.
     ///
-    /// With one, the default, the order of eviction is exact. With more, threads seldom wait for each other, and a blob
-    /// larger than a part's share is not kept.
+    /// With one, the default, the order of eviction is exact. With more, threads seldom wait for each other, and a
+    /// blob larger than the share of a shard is not kept.
     public var shards = 1
-    /// Whether memory is given back when the system or the process's control group runs short.
+    /// A Boolean value that indicates whether memory is freed when the system or the control group runs short.
     ///
-    /// Fast growth does not wait for the system's sign: after each mebibyte the group's limit is looked at.
+    /// The group's limit is also checked after each mebibyte of growth.
     public var respondsToMemoryPressure = true
-    /// Whether a store puts the blob into memory too, or only a load does.
+    /// A Boolean value that indicates whether stored blobs are added to memory, in addition to loaded ones.
     public var keepsStored = true
 
     public init() {}
 
-    /// 64 MiB, or an eighth of the control group's limit if that is less.
+    /// The default of `byteLimit`: 64 MiB, or an eighth of the control group's limit if that is less.
     ///
-    /// Groups are a container's own and those above it. It is looked up once in a process.
+    /// The groups are a container's group and its ancestors. The value is determined once per process.
     public static var defaultByteLimit: Int { DefaultLimit.ofProcess }
   }
 
-  /// When a store returns.
+  /// The condition under which a store returns.
   public enum Writing: Hashable, Sendable {
-    /// When the blob is on disk, as durably as `store.durability` says. The default.
+    /// When the blob is on disk, with the durability of `store.durability`. The default.
     case through
-    /// When the blob is staged in memory; a thread writes it later. Loads see it at once.
+    /// When the blob is staged in memory, where loads find it immediately; a thread writes it later.
     case behind(WriteBehind)
   }
 
-  /// What is staged in memory, for `Writing.behind`.
+  /// The configuration of `Writing.behind`.
   ///
-  /// A staged blob is lost if the process ends before it is written: call `flush` or `close`. A store that locks, or
-  /// keeps locks, is never staged: its promise is about power cuts.
+  /// A staged blob is lost if the process ends before it is written: call `flush` or `close`. A store that adds or
+  /// keeps locks is never staged, because a lock has to survive a power failure.
   public struct WriteBehind: Hashable, Sendable {
-    /// The most bytes that may be staged: payloads, keys, and 512 for each blob.
+    /// The maximum number of staged bytes: payloads, keys, and an overhead of 512 bytes for each blob.
     ///
-    /// The 512 are the memory that one blob takes besides. Where there is no room, a store returns when its blob is on
-    /// disk.
+    /// If the limit is reached, a store returns when its blob is on disk.
     public var byteLimit = 16 << 20
-    /// How long a blob waits for another of its key to replace it.
-    ///
-    /// With zero it is written as soon as a thread is free.
+    /// The time for which another blob of its key can replace a blob before it is written; zero writes it immediately.
     public var delay: Duration = .zero
 
     public init() {}
@@ -104,7 +98,6 @@ extension BlobCache {
 }
 
 extension BlobCache.Memory {
-  /// The settings of the values in memory, without what the directory adds.
   var cacheConfiguration: MemoryCacheConfiguration {
     var configuration = MemoryCacheConfiguration(
       limits: MemoryCacheLimits(count: countLimit, cost: byteLimit, age: ageLimit, maximumCostShare: maximumShare),

@@ -4,10 +4,10 @@ package import Posix
 internal import Synchronization
 public import SystemPackage
 
-/// A cache of blobs: recently used ones in memory, all of them on disk.
+/// A cache of blobs, with recently used ones in memory and all of them on disk.
 ///
-/// The verbs are those of `BlobStore`, asynchronous: calls that block run on the cache's threads. A hit in memory is
-/// answered where the caller is.
+/// It has the methods of `BlobStore` in asynchronous form: blocking calls run on the cache's threads, and a memory
+/// hit is answered on the caller's thread.
 ///
 /// ```swift
 /// let cache = try BlobCache(named: "covers")
@@ -16,41 +16,40 @@ public import SystemPackage
 /// }
 /// ```
 ///
-/// A blob is answered from memory only while no process has changed it, and never past its time: Spec/Semantics.md, V.
+/// A blob in memory is returned only while no process has changed it, and never after its expiry: Spec/Semantics.md,
+/// V.
 ///
-/// Two caches on one directory in one process share everything. The last reference closes a cache, after it has written
-/// what is staged.
+/// Two caches on one directory in one process share everything. When the last reference to a cache is released, it is
+/// closed after all staged blobs are written.
 public final class BlobCache: Sendable {
   let engine: CacheEngine
   private let isOver = Atomic(false)
-  /// Set by the first call that closes it.
   private let closing = Lock<Task<Result<Void, any Error>, Never>?>(nil)
 
-  /// Takes a directory as a cache. Nothing in it is read or made here; the first store makes the directory.
+  /// Creates a cache in a directory, which is not accessed before it is used; the first store creates it.
   ///
-  /// The cache lies where the path leads now: links are followed here, and a relative path is made absolute. A link
-  /// that changes later does not move the cache.
+  /// The path is resolved and made absolute now, so a link that changes later does not move the cache.
   ///
-  /// - Throws: `BlobStoreError` `invalidConfiguration`; `BlobCacheError` `invalidConfiguration` if another cache of this
-  ///   process has the directory open and is configured otherwise.
+  /// - Throws: `BlobStoreError` `invalidConfiguration`, or `BlobCacheError` `invalidConfiguration` if another cache
+  ///   of this process has the directory open with a different configuration.
   /// - Complexity: O(1), at any size of the directory.
   public convenience init(directory: FilePath, configuration: Configuration = Configuration()) throws {
     try self.init(directory: directory, configuration: configuration, files: Files())
   }
 
-  /// As `init(directory:configuration:)`, for a path in a string.
+  /// Creates a cache like `init(directory:configuration:)`, for a path in a string.
   public convenience init(directory: String, configuration: Configuration = Configuration()) throws {
     try self.init(directory: FilePath(directory), configuration: configuration)
   }
 
-  /// As `init(directory:configuration:)`, for a file URL.
+  /// Creates a cache like `init(directory:configuration:)`, for a file URL.
   ///
-  /// - Throws: `BlobStoreError` `invalidConfiguration` also for a URL of another scheme than `file`.
+  /// - Throws: `BlobStoreError` `invalidConfiguration` also for a URL with a scheme other than `file`.
   public convenience init(directory: URL, configuration: Configuration = Configuration()) throws {
     try self.init(directory: try FilePath(directoryAt: directory), configuration: configuration)
   }
 
-  /// - Parameter files: where tests put their faults.
+  /// - Parameter files: The access to the file system, in which tests inject failures.
   package init(directory: FilePath, configuration: Configuration, files: Files) throws {
     if let fault = configuration.remote?.fault {
       throw BlobCacheError(.invalidConfiguration, fault, path: directory)
@@ -58,10 +57,9 @@ public final class BlobCache: Sendable {
     engine = try CacheRegistry.engine(for: directory, configuration, files)
   }
 
-  /// Takes a directory of this name under the platform's directory for caches: `$XDG_CACHE_HOME` or `~/.cache` on Linux,
-  /// `Caches` in the user's library on Apple's platforms.
+  /// Creates a cache in the directory with this name in the user's cache directory: see `directory(named:)`.
   ///
-  /// - Throws: as `init(directory:configuration:)`; `noCacheDirectory`.
+  /// - Throws: `noCacheDirectory`, and the errors of `init(directory:configuration:)`.
   public convenience init(named name: String, configuration: Configuration = Configuration()) throws {
     try self.init(directory: try Self.directory(named: name), configuration: configuration)
   }
@@ -69,9 +67,9 @@ public final class BlobCache: Sendable {
   deinit {
     guard !isOver.exchange(true, ordering: .relaxed), CacheRegistry.release(engine) else { return }
     guard engine.remote == nil else {
-      // What goes to the remote tier is read from the directory.
+      // Uploads to the remote tier are read from the directory, so it stays open.
       Task { [engine] in
-        // The observer and the log have been told of its errors, and no caller waits for them.
+        // The errors were reported to the observer and logged; no caller waits for them.
         _ = await engine.settled()
         await engine.remote?.close()
         engine.shutDown()
@@ -84,14 +82,12 @@ public final class BlobCache: Sendable {
   }
 
   public var directory: FilePath { engine.store.directory }
-  /// The configuration in force: that of the first cache of this process on the directory.
+  /// The effective configuration, which is the one of the first cache of this process on the directory.
   public var configuration: Configuration { engine.configuration }
-  /// Whether `close` was called.
+  /// A Boolean value that indicates whether `close` was called.
   public var isClosed: Bool { isOver.load(ordering: .relaxed) }
 
-  /// The synchronous store beneath, for verbs that the cache lacks.
-  ///
-  /// It does not see what is staged.
+  /// The underlying synchronous store, for methods that the cache lacks; it does not have staged blobs.
   public var store: BlobStore { engine.store }
 }
 
@@ -104,17 +100,17 @@ extension BlobCache {
     return engine
   }
 
-  /// Writes what is staged and the latest uses, and ends the threads.
+  /// Writes staged blobs and the latest uses, and ends the threads.
   ///
-  /// Operations under way are finished. Later ones throw `closed`, and so does a `load(_:orStore:)` whose producer
-  /// returns later. Closing a closed cache does nothing. A second call meanwhile waits for the first.
+  /// Current operations are finished. Later ones throw `closed`, as does a `load(_:orStore:)` whose producer returns
+  /// later. Closing a closed cache has no effect, and a concurrent second call waits for the first.
   ///
-  /// - Throws: `writeFailed`, as `flush`, to the first caller. The cache is closed all the same.
+  /// - Throws: `writeFailed` as in `flush`, to the first caller; the cache is closed nevertheless.
   public func close() async throws {
     let (task, isFirst) = closing.withLock { task in
       if let task { return (task, false) }
       isOver.store(true, ordering: .relaxed)
-      // A task that was cancelled closes its cache all the same.
+      // A separate task, because a cancelled caller must still close its cache.
       let first = Task { [engine] in await engine.close() }
       task = first
       return (first, true)
@@ -125,12 +121,12 @@ extension BlobCache {
 }
 
 extension CacheEngine {
-  /// Closes one of the caches that hold the engine.
+  /// Closes one of the caches that use the engine.
   fileprivate func close() async -> Result<Void, any Error> {
-    // Until then it is held: another cache that is let go meanwhile does not end the threads.
+    // Before the release, so that another cache that is released in the meantime does not end the threads.
     let result = await settled()
     if CacheRegistry.release(self) {
-      // What it sends may still have to be read.
+      // Uploads may still have to be read.
       await remote?.close()
       shutDown()
       await departed()
@@ -138,17 +134,17 @@ extension CacheEngine {
     return result
   }
 
-  /// The work that goes on after `shutDown` has ended.
+  /// Waits for the work that continues after `shutDown`.
   fileprivate func departed() async {
     await remote?.close()
     await lanes.closed()
-    // Only the next cache uses the directory then, and it waits for this one's `shutdownLatch`.
+    // With exclusive access, only the next cache uses the directory then, and it waits for this `shutdownLatch`.
     if configuration.store.access.sharing == .exclusive { await endCollection() }
     shutdownLatch.finish()
     observer.events.finish()
   }
 
-  /// Ends the collection that a store has started. After all stores, which may have waited for the room that it makes.
+  /// Ends the collection that a store has started, after all stores, which may wait for the space it frees.
   private func endCollection() async {
     await withCheckedContinuation { continuation in
       do {
@@ -157,13 +153,13 @@ extension CacheEngine {
           continuation.resume()
         }
       } catch {
-        // Without a thread, it ends when the engine does.
+        // Without a thread, the collection ends with the engine.
         continuation.resume()
       }
     }
   }
 
-  /// Brings to disk what is not there yet.
+  /// Writes uses and staged blobs to disk.
   fileprivate func settled() async -> Result<Void, any Error> {
     do {
       try await lanes.upkeep.run { _ in
@@ -176,23 +172,22 @@ extension CacheEngine {
     }
   }
 
-  /// Ends what goes on by itself. The lanes still do what waits.
+  /// Ends the schedule and closes the lanes, which still perform their queued work.
   fileprivate func shutDown() {
     stopSchedule()
     lanes.upkeep.submit(.medium) { self.touches.write(all: true) }
-    // Where there is no thread for it, what is staged is lost.
+    // If the system cannot create a thread, staged blobs are lost.
     if staging != nil { lanes.writes.submit(.medium) { self.finishWriting() } }
     lanes.close()
   }
 }
 
 extension BlobCache {
-  /// The directory of a cache with this name, in the user's directory for caches.
+  /// Returns the directory of a cache with this name, in the user's cache directory.
   ///
-  /// That is `$XDG_CACHE_HOME`, or `~/.cache` where that is not set or not absolute. On Apple's platforms it is the
-  /// user's `Library/Caches`.
+  /// That is `$XDG_CACHE_HOME`, or `~/.cache` if it is not an absolute path, or `Library/Caches` on Apple platforms.
   ///
-  /// - Parameter name: one or more path components, such as `com.example.app/covers`; none of them `.` or `..`.
+  /// - Parameter name: One or more path components, such as `com.example.app/covers`, except `.` and `..`.
   /// - Throws: `noCacheDirectory`.
   public static func directory(named name: String) throws -> FilePath {
     try directory(named: name, environment: ProcessInfo.processInfo.environment)
@@ -207,7 +202,7 @@ extension BlobCache {
     return try cachesDirectory(environment).appending(path.components)
   }
 
-  /// Source: XDG Base Directory Specification 0.8: relative paths are to be ignored.
+  /// Source: XDG Base Directory Specification 0.8, which requires that relative paths are ignored.
   private static func cachesDirectory(_ environment: [String: String]) throws -> FilePath {
     #if canImport(Darwin)
       return FilePath(URL.cachesDirectory.path(percentEncoded: false))

@@ -1,19 +1,19 @@
 public import BlobRecord
 public import SystemPackage
 
-/// Why the cache itself could not do what was asked. A failure of the store is a `BlobStoreError`. An error of a
-/// producer is thrown as it is, and a cancelled task gets `CancellationError`.
+/// An error of the cache itself, in contrast to errors of the store (`BlobStoreError`), of producers, and
+/// `CancellationError`.
 public struct BlobCacheError: Error, Sendable {
   public let code: Code
-  /// What happened, in a sentence.
+  /// A description of the failure in a sentence.
   public let message: String
   public let key: BlobKey?
-  /// The directory concerned.
+  /// The path of the directory.
   public let path: FilePath?
-  /// The cause, such as the error of a decoder.
+  /// The underlying error, such as the error of a decoder.
   public let cause: (any Error)?
 
-  /// The kind of failure. More may be added; switch with a default.
+  /// The kind of failure. More may be added, so a `switch` needs a default.
   public struct Code: Hashable, Sendable, CustomStringConvertible {
     private enum Kind: String {
       case closed, invalidConfiguration, noCacheDirectory, undecodableValue, unencodableValue, writeFailed
@@ -25,29 +25,25 @@ public struct BlobCacheError: Error, Sendable {
 
     /// The cache was closed.
     public static let closed = Code(.closed)
-    /// A setting is impossible, or differs from another cache's on the same directory.
-    ///
-    /// The other cache is in this process.
+    /// A setting is invalid, or differs from another cache of this process on the same directory.
     public static let invalidConfiguration = Code(.invalidConfiguration)
-    /// The platform has no directory for caches, or the name cannot be a directory's.
+    /// The platform has no cache directory, or the name is not a valid directory name.
     public static let noCacheDirectory = Code(.noCacheDirectory)
-    /// The blob is sound and does not decode to a value.
-    ///
-    /// `cause` is the decoder's error.
+    /// The blob is sound but cannot be decoded to a value; `cause` is the decoder's error.
     public static let undecodableValue = Code(.undecodableValue)
-    /// The value does not encode; `cause` is the encoder's error.
+    /// The value cannot be encoded; `cause` is the encoder's error.
     public static let unencodableValue = Code(.unencodableValue)
-    /// A blob that was staged could not be written; `cause` says why.
+    /// A staged blob could not be written; `cause` is the error.
     public static let writeFailed = Code(.writeFailed)
-    /// A producer asked for the very key that it is producing.
+    /// A producer requested the key that it is producing.
     public static let recursiveProduction = Code(.recursiveProduction)
-    /// The system has no thread to give.
+    /// The system cannot create a thread.
     public static let noThread = Code(.noThread)
-    /// The writer was committed or discarded, or is in the middle of another call.
+    /// The writer was committed or discarded, or another call is in progress.
     public static let writerEnded = Code(.writerEnded)
-    /// A range of bytes that does not lie within the object.
+    /// A range of bytes is outside the object.
     public static let invalidRange = Code(.invalidRange)
-    /// A closure has fetched more or fewer bytes than it was asked for.
+    /// A closure has fetched more or fewer bytes than requested.
     public static let sizeMismatch = Code(.sizeMismatch)
     /// The key was stored or removed while a stream of it began.
     public static let overtaken = Code(.overtaken)
@@ -67,14 +63,14 @@ public struct BlobCacheError: Error, Sendable {
 }
 
 extension BlobCacheError: CustomStringConvertible {
-  /// Such as `undecodableValue "a/b": …`.
+  /// A description such as `undecodableValue "a/b": …`.
   public var description: String {
     let subject = key.map { "\(code) \"\($0.string)\"" } ?? code.description
     return ([subject, message] + (path.map { [$0.string] } ?? [])).joined(separator: ": ")
   }
 }
 
-/// So that `localizedDescription` tells what happened, instead of a number.
+/// Makes `localizedDescription` return the description instead of a number.
 extension BlobCacheError: LocalizedError {
   public var errorDescription: String? { description }
   public var failureReason: String? { message }

@@ -1,8 +1,8 @@
-// What `load` answers and what a configuration holds: `import BlobCache` is enough to name them.
+// The types of results and configurations, so that `import BlobCache` is sufficient.
 @_exported public import BlobStore
 @_exported public import MemoryCache
 
-// `Data` and `URL` for all files of the target. Linux has them without the rest of Foundation, whose start-up each program would pay for.
+// `Data` and `URL`, on Linux without all of Foundation, whose start-up each program would pay for.
 #if canImport(FoundationEssentials)
   @_exported public import FoundationEssentials
 #else

@@ -4,70 +4,60 @@ package import MemoryCache
 internal import Posix
 package import SystemPackage
 
-// What only tests and the reliability tools use: counts of what is under way, and points at which they can intervene.
+// Members for tests and the reliability tools: counts of current work, and points at which they can intervene.
 
 extension BlobCache {
-  /// Threads that the cache has now.
   package var threadCount: Int { engine.lanes.threadCount }
-  /// Makes the start of threads fail with an errno; nil ends that.
+  /// Makes the start of threads fail with an errno; `nil` ends the failures.
   package func failThreads(with errno: Errno?) { for lane in engine.lanes.all { lane.failThreads(with: errno) } }
-  /// Stores that wait for the bytes of a pipe.
+  /// The number of stores that wait for the bytes of a pipe.
   package var inputWaitCount: Int { engine.readiness.waiterCount }
-  /// Objects whose slices are in use.
   package var slicedObjectCount: Int { engine.slicedObjects.count }
-  /// Keys that are being produced, or produced anew.
   package var productionCount: Int { engine.productions.count }
-  /// Productions that wait until fewer producers run.
   package var queuedProductionCount: Int { engine.places.waitingCount }
-  /// Tasks that wait for the production of a key.
-  ///
-  /// A production that a change of the key has superseded does not count.
+  /// Returns the number of tasks that wait for the production of a key, unless a change has superseded it.
   package func waiterCount(of key: BlobKey) -> Int {
     engine.productions.waiterCount(of: Production.Name(key: key, kind: .load))
   }
-  /// Those of them that wait for it to be produced anew.
   package func refreshWaiterCount(of key: BlobKey) -> Int {
     engine.productions.waiterCount(of: Production.Name(key: key, kind: .refresh))
   }
-  /// Tasks that wait for the remote tier's blob of a key.
+  /// Returns the number of tasks that wait for the remote tier's blob of a key.
   package func fetchWaiterCount(of key: BlobKey) -> Int {
     [Production.Kind.fetch, .fetchFile].reduce(0) {
       $0 + engine.productions.waiterCount(of: Production.Name(key: key, kind: $1))
     }
   }
-  /// Productions of these keys that wait for others, or that others wait for.
+  /// Returns the number of productions of these keys that wait for others, or that others wait for.
   package func productionWaitCount(of keys: Set<BlobKey>) -> Int {
     ProductionWaits.waitCount { keys.contains($0.name.key) }
   }
-  /// Whether failures of producers give their memory back when the system runs short of it.
+  /// A Boolean value that indicates whether recorded failures of producers are freed under memory pressure.
   package var failuresRespondToMemoryPressure: Bool { engine.failures.respondsToMemoryPressure }
-  /// The blob of a key by a look on disk that never waits, kept in memory as by a load; nil if that has no answer.
+  /// Returns the result of a non-blocking lookup on disk, kept in memory as by a load, or `nil` without a result.
   package func blobAtOnce(_ key: BlobKey) -> Blob?? { engine.loadWithoutWaiting(key, touching: false).map(\.blob) }
-  /// The blob of a key from disk, kept in memory as by a load.
+  /// Returns the blob of a key from disk, kept in memory as by a load.
   package func readBlob(_ key: BlobKey, touching: Bool) throws -> Blob? {
     try openEngine().read(key, touching: touching)
   }
   /// Writes the due uses to disk, and returns when all are written.
   package func writeDueTouches() { engine.touches.write(all: false) }
-  /// Staged blobs, in the bytes that the limit counts.
   package var stagedByteCount: Int { engine.staging?.stagedByteCount ?? 0 }
-  /// The seconds that are kept between two touches of a record from memory.
+  /// The minimum interval in seconds between two touches of a record from memory.
   package var touchIntervalSeconds: Int64 { engine.touches.intervalSeconds }
 }
 
 extension BlobCache {
   /// The number of blobs in memory, including outdated ones.
   package var memoryCount: Int { engine.memory?.cache.count ?? 0 }
-  /// The number of bytes that these blobs take, including their keys and the overhead of each entry.
   package var memoryByteCount: Int { engine.memory?.cache.totalCost ?? 0 }
   /// The hits and misses of the memory since the cache was created. A hit on an outdated blob counts as a hit.
   package var memoryStatistics: MemoryCacheStatistics { engine.memory?.cache.statistics ?? MemoryCacheStatistics() }
-  /// The keys in memory, including those of outdated blobs, in the order of their last use.
+  /// The keys in memory, including the keys of outdated blobs, in the order of their last use.
   package var memoryKeys: [BlobKey] { engine.memory?.cache.keys() ?? [] }
 }
 
 extension CacheSlices {
-  /// The number of fetches of the object that are under way in this process.
   package var fetchCount: Int { object.flights.count }
   /// The number of reads that wait for these fetches, including reads ahead.
   package var fetchWaiterCount: Int { object.flights.waiterCount }
@@ -76,7 +66,6 @@ extension CacheSlices {
 }
 
 extension Lane {
-  /// Makes the start of threads fail with an errno. `nil` ends the failures.
   package func failThreads(with errno: Errno?) { seams.failThreads(with: errno) }
 }
 
@@ -84,7 +73,7 @@ extension Lane {
 package final class LaneSeams: Sendable {
   /// Called when an idle thread has been chosen, and is about to receive its job.
   let willGive: @Sendable () -> Void
-  /// Called when the idle time of a thread is over, before the thread checks whether it was chosen meanwhile.
+  /// Called when the idle time of a thread is over, before the thread checks whether it was chosen in the meantime.
   let timeIsUp: @Sendable () -> Void
   private let threadFailure = Lock<Errno?>(nil)
 
@@ -93,9 +82,7 @@ package final class LaneSeams: Sendable {
     self.timeIsUp = timeIsUp
   }
 
-  /// Called before a thread is started.
-  ///
-  /// - Throws: the errno that a test has set.
+  /// - Throws: The errno that a test has set.
   func willStart() throws(Errno) {
     if let failure = threadFailure.withLock({ $0 }) { throw failure }
   }

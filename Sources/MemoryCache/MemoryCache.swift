@@ -1,12 +1,12 @@
 public import Dispatch
 public import Locks
 
-/// A cache in memory: values by key, within limits of count, cost, age and lifetime.
+/// A thread-safe cache in memory with limits for count, cost, age and lifetime.
 ///
-/// Any thread may use it, and waits for other operations only. Each operation on a key takes amortised constant time.
+/// Operations wait only for other operations, and each operation on a key takes amortised constant time.
 ///
-/// Values leave, are reported and are released outside the lock, so a `deinit` and the removal listener may use the
-/// cache. A key's `==` runs inside the lock and must not.
+/// Removed values are reported and released outside the lock, so a `deinit` and the removal listener may use the
+/// cache. A key's `==` runs inside the lock and must not use it.
 ///
 /// ```swift
 /// let covers = MemoryCache<String, Cover>(MemoryCacheConfiguration(limits: MemoryCacheLimits(cost: 64 << 20)))
@@ -15,29 +15,30 @@ public import Locks
 /// ```
 public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   public typealias Entry = MemoryCacheEntry<Key, Value>
-  /// Receives an entry that has left the cache, outside the lock.
+  /// A closure that receives each removed entry, outside the lock, on the thread that caused the removal.
   ///
-  /// The thread that made it leave calls this. Removals of one key by several threads may be told in another order than
-  /// they happened.
+  /// Concurrent removals of one key may be reported in a different order than they happened.
   public typealias RemovalListener = @Sendable (RemovedEntry<Key, Value>) -> Void
 
   public let configuration: MemoryCacheConfiguration
   @usableFromInline let shards: [CacheShard<Key, Value>]
-  /// The first of `shards`; without others nothing needs to be chosen.
+  /// The first of `shards`, which saves the selection if it is the only one.
   @usableFromInline let firstShard: CacheShard<Key, Value>
   @usableFromInline let shardMask: Int
   @usableFromInline let onRemoval: RemovalListener?
   @usableFromInline let releaseQueue: DispatchQueue?
   @usableFromInline let clock: (@Sendable () -> CacheInstant)?
-  /// Whether there is a clock: cheaper to ask than the closure, which would be retained.
+  /// A Boolean value that indicates whether `clock` is set; cheaper to read than the closure, which is retained.
   @usableFromInline let hasClock: Bool
   let currentLimits: Lock<MemoryCacheLimits>
   let timer: TrimTimer
   private let pressure = Lock<MemoryPressureSubscription?>(nil)
 
+  /// Creates an empty cache.
+  ///
   /// - Parameters:
-  ///   - configuration: limits, policy and lifetimes.
-  ///   - onRemoval: called with each entry that leaves, also when a value takes the place of another.
+  ///   - configuration: The limits, the policy and the lifetimes.
+  ///   - onRemoval: A closure that receives each removed entry, including replaced values.
   public init(
     _ configuration: MemoryCacheConfiguration = MemoryCacheConfiguration(), onRemoval: RemovalListener? = nil
   ) {
@@ -69,10 +70,9 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
 // MARK: - Asking
 
 extension MemoryCache {
-  /// The value of a key; the look counts as a use.
+  /// Returns the value of a key and counts a use, which makes the entry the most recent one.
   ///
-  /// The entry becomes the most recent, and a sliding lifetime begins anew. An expired entry is removed and reported as
-  /// `.expired`.
+  /// A sliding lifetime starts again. An expired entry is removed and reported as `.expired`.
   ///
   /// - Complexity: O(1) expected: one hash, one comparison of keys.
   @inlinable
@@ -87,29 +87,25 @@ extension MemoryCache {
     return value
   }
 
-  /// The value of a key, without counting a use; O(1) expected.
-  ///
-  /// It is in no statistics.
+  /// Returns the value of a key without counting a use or a hit; O(1) expected.
   @inlinable
   public func peek(_ key: Key) -> Value? {
     look(key) { state, slot in unsafe state.slots.contents[Int(slot)].value }
   }
 
-  /// Whether there is a value that would be served; does not count as a use. O(1) expected.
+  /// Returns a Boolean value that indicates whether a live value exists, without counting a use. O(1) expected.
   @inlinable
   public func contains(_ key: Key) -> Bool {
     look(key) { _, _ in true } ?? false
   }
 
-  /// The value of a key with its cost and times, without counting a use.
-  ///
-  /// O(1) expected.
+  /// Returns the value of a key with its cost and times, without counting a use. O(1) expected.
   @inlinable
   public func entry(forKey key: Key) -> Entry? {
     look(key) { state, slot in state.entry(slot) }
   }
 
-  /// `value(forKey:)`, and `setValue(_:forKey:)` with cost 0 and the default lifetime; nil removes.
+  /// Accesses a value by `value(forKey:)` and `setValue(_:forKey:)` with default arguments; `nil` removes it.
   @inlinable
   public subscript(key: Key) -> Value? {
     get { value(forKey: key) }
@@ -138,19 +134,19 @@ extension MemoryCache {
 // MARK: - Setting
 
 extension MemoryCache {
-  /// Sets the value of a key, and makes it the most recent.
+  /// Sets the value of a key, and makes it the most recent entry.
   ///
-  /// The key's old value is removed in any case, so that it is not found afterwards. Then others are evicted until the
-  /// limits hold; the value just set is not among them. Memory pressure may take it at any time, also pressure that a
-  /// growing cache finds itself (`costsAreBytes`).
+  /// The key's old value is removed in any case. Then other entries are evicted until the limits hold. The new value
+  /// may be removed at any time by memory pressure, even if this call detects it (`costsAreBytes`), but not for the
+  /// limits.
   ///
   /// - Parameters:
-  ///   - value: the value.
-  ///   - key: the key it is found by.
-  ///   - cost: in the unit of the cost limit; less than zero counts as zero.
-  ///   - lifetime: nil for the configuration's.
-  /// - Returns: false if the value was not kept: dearer than one entry may be, its lifetime over, or a count limit of 0.
-  /// - Complexity: amortised O(1) expected, and O(1) for each entry evicted, under the lock for 256 at a time.
+  ///   - value: The value to store.
+  ///   - key: The key of the value.
+  ///   - cost: The cost in the unit of the cost limit; a negative cost counts as zero.
+  ///   - lifetime: The lifetime of the entry, or `nil` for the lifetime of the configuration.
+  /// - Returns: `false` if the cost was too high, the lifetime over or the count limit 0, so the value was not kept.
+  /// - Complexity: Amortised O(1) expected, and O(1) for each evicted entry, under the lock for 256 at a time.
   @inlinable
   @discardableResult
   public func setValue(_ value: Value, forKey key: Key, cost: Int = 0, lifetime: EntryLifetime? = nil) -> Bool {
@@ -177,8 +173,8 @@ extension MemoryCache {
 extension MemoryCache {
   /// Removes the value of a key.
   ///
-  /// - Returns: what was removed; nil if there was nothing that would have been served. It is the caller's to release, also
-  ///   where there is a queue for that; `cache[key] = nil` returns nothing.
+  /// - Returns: The removed value, or `nil` if no live value existed. The caller releases the value even if there is
+  ///   a release queue; `cache[key] = nil` returns nothing.
   /// - Complexity: O(1) expected.
   @inlinable
   @discardableResult
@@ -186,11 +182,11 @@ extension MemoryCache {
     delivered(removeEntry(forKey: key) { _ in true })
   }
 
-  /// Removes the value of a key if the predicate accepts it, for example as stale.
+  /// Removes the value of a key if it matches the predicate, for example because it is stale.
   ///
-  /// Between the look at the value and its removal no other can take its place. The predicate runs outside the lock.
+  /// The predicate runs outside the lock. A value that is replaced after the predicate has read it is not removed.
   ///
-  /// - Returns: what was removed.
+  /// - Returns: The removed value.
   @inlinable
   @discardableResult
   public func removeValue(forKey key: Key, where isIncluded: (Value) throws -> Bool) rethrows -> Value? {
@@ -198,7 +194,6 @@ extension MemoryCache {
     return delivered(removeEntry(forKey: key) { $0 == entry.serial })
   }
 
-  /// The value that was removed, if it would have been served.
   @inlinable
   func delivered(_ removed: RemovedEntry<Key, Value>?) -> Value? {
     deliver(Removals(removed))
@@ -225,10 +220,10 @@ extension MemoryCache {
   @inline(__always)
   static func hash(_ key: Key) -> Int { key.hashValue }
 
-  /// The upper half of a hash chooses the shard, the lower half the place.
+  /// Calls `body` with the state of the shard for a hash, whose upper half selects the shard.
   ///
-  /// There are two calls. One call on a shard chosen before would retain it, and its reference count would travel
-  /// between the processors' caches with each hit.
+  /// The first shard has its own call, because a shard selected before a common call would be retained. Its reference
+  /// count would then move between the processors' caches with each hit.
   @inlinable
   @inline(__always)
   func withState<Result>(
@@ -238,7 +233,6 @@ extension MemoryCache {
     return shards[(hash >> 32) & shardMask].state.withLock(body)
   }
 
-  /// The time, in nanoseconds.
   @inlinable
   @inline(__always)
   func reading() -> Int64 {
@@ -251,7 +245,7 @@ extension MemoryCache {
     clock?().nanoseconds ?? 0
   }
 
-  /// Reports and releases what has left, outside the lock.
+  /// Reports and releases removed entries, outside the lock.
   @inlinable
   func deliver(_ removed: consuming Removals<Key, Value>) {
     guard !removed.isEmpty else { return }
@@ -259,7 +253,7 @@ extension MemoryCache {
     if let releaseQueue { ReleaseParcel.send(removed, to: releaseQueue) }
   }
 
-  /// Evicts what did not leave under the hold of the lock that set an entry.
+  /// Continues an eviction that exceeded a chunk when an entry was set.
   @usableFromInline
   func evictRest(_ hash: Int, sparing entry: SparedEntry) {
     while true {
@@ -270,7 +264,7 @@ extension MemoryCache {
     }
   }
 
-  /// Gives back memory before the control group has none left.
+  /// Frees memory before the control group reaches its limit.
   @usableFromInline
   func lookAtMemory() {
     if let pressure = configuration.pressureMonitor.currentPressure() { respond(to: pressure) }

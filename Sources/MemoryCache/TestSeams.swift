@@ -3,14 +3,12 @@ internal import Locks
 // Members that only tests use.
 
 extension MemoryCache {
-  /// The bytes of the slots, without the objects that keys and values refer to.
+  /// The bytes of the slots, without the objects of keys and values.
   package var slotByteCount: Int {
     shards.reduce(0) { sum, shard in sum + shard.state.withLock { $0.slots.byteCount + $0.sketch.byteCount } }
   }
 
-  /// Traps if an invariant of a shard is broken.
-  ///
-  /// - Complexity: O(*n*) for *n* entries.
+  /// Traps if an invariant of a shard is broken; O(*n*) for *n* entries.
   package func checkInvariants() {
     for shard in shards { shard.state.withLock { $0.checkInvariants() } }
   }
@@ -41,9 +39,6 @@ extension ShardState {
 }
 
 extension SlotStorage {
-  /// Traps if an invariant of the slots is broken.
-  ///
-  /// - Complexity: O(*n*) for *n* slots.
   func checkInvariants() {
     var listed = 0
     for segment in [Segment.window, .probation, .protected] {

@@ -1,24 +1,20 @@
 internal import Locks
 internal import Synchronization
 
-/// Limits how long calls wait, by one timer for all of them: a timer for each would cost more than the rest of a fast call.
+/// Timeouts for calls, which share one timer, because a timer for each would cost more than the rest of a fast call.
 ///
-/// A call runs in a task of its own, which is cancelled when its time is over. One that does not heed that goes on alone.
-/// The timer is a task that sleeps until the earliest deadline. It ends when nothing is left to watch.
+/// A call runs in its own task, which is cancelled at the timeout; a task that ignores the cancellation runs on
+/// unattended. The timer is a task that sleeps until the earliest deadline. It ends when no deadline is left.
 final class Deadline: Sendable {
-  /// Is called at a deadline, with the time that it has taken to come.
-  ///
-  /// - Returns: the time until the next one; nil for none.
+  /// Called at a deadline with the time that has passed; returns the time until the next deadline, or `nil`.
   typealias Alarm = @Sendable (Duration) -> Duration?
 
   private struct State {
     var table = DeadlineTable()
-    /// The task that sleeps until the earliest deadline.
     var timer: Task<Void, Never>?
   }
 
   private let clock: any Clock<Duration>
-  /// What the clock shows, since this was made.
   private let elapsed: @Sendable () -> Duration
   private let state = Lock(State())
 
@@ -32,23 +28,23 @@ final class Deadline: Sendable {
     return { start.duration(to: clock.now) }
   }
 
-  /// The pieces of a call that have come.
+  /// The progress of a call that receives its result in pieces.
   final class Pace: Sendable {
     private let count = Atomic(0)
     private let seen = Atomic(0)
     private let paused = Atomic(false)
 
-    /// Whether a piece had come by the latest look.
+    /// A Boolean value that indicates whether the latest check has seen a piece.
     var hasBegun: Bool { seen.load(ordering: .relaxed) > 0 }
 
-    /// Whether nothing has come since the latest look, while the call was waited for. This is a look.
+    /// Returns a Boolean value that indicates whether no piece has arrived since the latest check, unless paused.
     func isStalled() -> Bool {
       let pieces = count.load(ordering: .relaxed)
       return seen.exchange(pieces, ordering: .relaxed) == pieces && !paused.load(ordering: .relaxed)
     }
 
     func pause() { paused.store(true, ordering: .relaxed) }
-    /// A piece has come, or the next is awaited again.
+    /// Records that a piece has arrived, or that the next one is awaited again.
     func move() {
       paused.store(false, ordering: .relaxed)
       count.add(1, ordering: .relaxed)
@@ -59,14 +55,13 @@ final class Deadline: Sendable {
 // MARK: - Calls
 
 extension Deadline {
-  /// Runs a call for as long as its pieces come in time.
+  /// Runs a call with timeouts for its pieces.
   ///
   /// - Parameters:
-  ///   - first: how long nothing may come in the beginning.
-  ///   - progress: how long nothing may come later. It is noticed before twice that time is over.
-  ///   - failure: the error of a call whose time is over. It receives whether a piece had come, and the time that is over.
-  ///   - call: says of each piece that it has come.
-  /// - Throws: `failure`; what the call throws; `CancellationError` if the task is cancelled.
+  ///   - first: The timeout of the first piece.
+  ///   - progress: The timeout of later pieces, which is detected before twice that time has passed.
+  ///   - failure: Returns the error of a timeout, given whether a piece had arrived, and the time that has passed.
+  /// - Throws: `failure`, errors of the call, or `CancellationError` if the task is cancelled.
   func run<Result: Sendable>(
     first: Duration, progress: Duration, failure: @escaping @Sendable (_ hasBegun: Bool, Duration) -> any Error,
     _ call: @escaping @Sendable (Pace) async throws -> Result
@@ -92,12 +87,12 @@ extension Deadline {
   }
 }
 
-/// Begins a task on the caller's thread, up to where it first waits: so that no other thread is woken for it.
+/// Starts a task on the caller's thread, up to its first suspension, so that no other thread is woken for it.
 private func begin(_ operation: sending @escaping @isolated(any) () async -> Void) -> Task<Void, Never> {
   if #available(macOS 26, iOS 26, *) { Task.immediate(operation: operation) } else { Task(operation: operation) }
 }
 
-/// The first of several results that may come, and the task that waits for it.
+/// The first of several possible results, and the tasks that wait for it.
 private final class FirstResult<Success: Sendable>: Sendable {
   private struct State: Sendable {
     var result: Result<Success, any Error>?
@@ -115,7 +110,6 @@ private final class FirstResult<Success: Sendable>: Sendable {
     for task in waiting { task.continuation.resume(returning: result) }
   }
 
-  /// - Throws: the error of a failure; `CancellationError` if the task is cancelled while it waits.
   func value() async throws -> Success {
     try await state.wait(in: \.waiting, for: ()) { state, _ in state.result }.get()
   }
@@ -124,34 +118,33 @@ private final class FirstResult<Success: Sendable>: Sendable {
 // MARK: - The timer
 
 extension Deadline {
-  /// Calls the alarm when a time is over, and again when the time is over that it answers.
+  /// Calls the alarm when the time has passed, and again after each time that it returns.
   ///
-  /// - Complexity: O(1), and a task if its deadline comes before all others.
+  /// - Complexity: O(1), and a task if the deadline is the earliest one.
   func watch(for time: Duration, _ alarm: @escaping Alarm) -> DeadlineTable.Ticket {
-    // A time that ends after the clock's last moment would be none.
+    // Limited, because the deadline could exceed the range of the clock.
     let time = min(time, .seconds(1 << 32))
     let deadline = elapsed() + time
     return state.withLock { state in
       let (ticket, sleeper) = state.table.add(at: deadline, after: time, alarm)
       if let sleeper {
         state.timer?.cancel()
-        // It belongs to all callers, so it has the priority of none.
+        // Detached, because the task serves all callers and must not inherit the priority of one.
         state.timer = Task.detached { await self.sleep(until: deadline, as: sleeper) }
       }
       return ticket
     }
   }
 
-  /// Calls the alarm no more.
   func end(_ ticket: DeadlineTable.Ticket) {
-    // What sleeps goes on: the next deadline is near, and waking it now would cost a switch of tasks.
+    // The timer task is not woken: the next deadline is near, and waking it now would cost a task switch.
     state.withLock { $0.table.remove(ticket) }
   }
 
   private func sleep(until deadline: Duration, as sleeper: UInt64) async {
     var deadline: Duration? = deadline
     while let end = deadline {
-      // The sleep's only error is its cancellation: another one sleeps, until an earlier deadline.
+      // The only error is the cancellation, after which another task sleeps until an earlier deadline.
       guard (try? await clock.sleep(for: end - elapsed(), tolerance: .milliseconds(1))) != nil else { return }
       let now = elapsed()
       let due = state.withLock { $0.table.due(at: now, for: sleeper) }
@@ -165,7 +158,7 @@ extension Deadline {
   }
 }
 
-/// The deadlines that one timer watches, and who sleeps until the earliest.
+/// The deadlines of one timer, and the task (sleeper) that sleeps until the earliest one.
 struct DeadlineTable: Sendable {
   struct Ticket: Hashable, Sendable {
     fileprivate let number: UInt64
@@ -173,14 +166,13 @@ struct DeadlineTable: Sendable {
 
   struct Entry: Sendable {
     fileprivate var deadline: Duration
-    /// The time that is over at the deadline.
     fileprivate(set) var time: Duration
     let alarm: Deadline.Alarm
   }
 
   private var entries: [Ticket: Entry] = [:]
   private var nextNumber: UInt64 = 0
-  /// Who sleeps, and until when; nil where nothing is watched.
+  /// The current sleeper and its deadline, or `nil` without deadlines.
   private(set) var sleeper: (number: UInt64, end: Duration)?
 
   private mutating func number() -> UInt64 {
@@ -188,8 +180,7 @@ struct DeadlineTable: Sendable {
     return nextNumber
   }
 
-  /// - Returns: the number of a sleeper that has to sleep until the deadline, in the place of another; `nil` if another
-  ///   one wakes early enough.
+  /// - Returns: The number of a new sleeper for this deadline, or `nil` if the current one wakes early enough.
   mutating func add(at deadline: Duration, after time: Duration, _ alarm: @escaping Deadline.Alarm) -> (Ticket, UInt64?)
   {
     let ticket = Ticket(number: number())
@@ -202,14 +193,12 @@ struct DeadlineTable: Sendable {
 
   mutating func remove(_ ticket: Ticket) { entries[ticket] = nil }
 
-  /// What is over; nothing for a sleeper that another has replaced.
+  /// Returns the entries that are due, or an empty dictionary for a replaced sleeper.
   func due(at now: Duration, for number: UInt64) -> [Ticket: Entry] {
     sleeper?.number == number ? entries.filter { $0.value.deadline <= now } : [:]
   }
 
-  /// Sets the next deadlines of what was due, and removes what has none.
-  ///
-  /// - Returns: until when the sleeper sleeps; nil if it ends, because nothing is left or another has replaced it.
+  /// Sets the next deadlines of the entries that were due, and returns the sleeper's next deadline, or `nil`.
   mutating func settle(_ answers: [Ticket: Duration?], at now: Duration, for number: UInt64) -> Duration? {
     guard sleeper?.number == number else { return nil }
     for (ticket, time) in answers {

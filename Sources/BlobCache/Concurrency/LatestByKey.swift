@@ -1,42 +1,35 @@
-/// A change that waits in a `LatestByKey`.
 protocol PendingChange: Sendable {
-  /// The bytes by which the change counts towards a limit; 0 for one that holds none.
+  /// The bytes by which the change counts towards a limit; 0 for a change without bytes.
   var byteCost: Int { get }
 }
 
 /// The latest pending change of each key, in order, and the changes that are in progress.
 ///
-/// It is a value, which its owner keeps under a lock. Invariants: of each key, at most one change is pending and at most one
-/// is in progress; a key whose change is in progress keeps its place in the order for the pending one.
+/// It is a value, which its owner protects by a lock. Invariants: of each key, at most one change is pending and at
+/// most one is in progress; a key whose change is in progress keeps its place in the order for the pending one.
 struct LatestByKey<Key: Hashable & Sendable, Change: PendingChange>: Sendable {
   private struct Pending {
     let change: Change
-    /// Its place in the order.
     let number: UInt64
   }
 
   private var pending: [Key: Pending] = [:]
   private(set) var inProgress: [Key: Change] = [:]
-  /// The keys of changes that hold bytes, and of those that hold none.
+  /// The keys of changes with bytes, and of changes without.
   private var (costly, free) = (KeyQueue<Key>(), KeyQueue<Key>())
   private var nextNumber: UInt64 = 0
-  /// The bytes of the pending changes, and of those in progress.
   private(set) var (pendingCost, inProgressCost) = (0, 0)
 
   init() {}
 
-  /// The number of changes that are pending or in progress.
   var count: Int { pending.count + inProgress.count }
   var isEmpty: Bool { count == 0 }
-  /// The number of pending changes that hold no bytes.
   var freeCount: Int { free.count }
   var hasPending: Bool { !pending.isEmpty }
   var pendingKeys: [Key] { Array(pending.keys) }
-  /// The keys of changes that are pending or in progress.
   var keys: Set<Key> { Set(pending.keys).union(inProgress.keys) }
 
   func pendingChange(of key: Key) -> Change? { pending[key]?.change }
-  /// The change of a key that was added last.
   func latest(of key: Key) -> Change? { pending[key]?.change ?? inProgress[key] }
   func has(_ key: Key) -> Bool { pending[key] != nil || inProgress[key] != nil }
 }
@@ -44,9 +37,7 @@ struct LatestByKey<Key: Hashable & Sendable, Change: PendingChange>: Sendable {
 // MARK: - Pending changes
 
 extension LatestByKey {
-  /// Adds a change, in the place of the key's pending one.
-  ///
-  /// - Parameter keepsPlace: whether it takes the place in the order of the change that it replaces.
+  /// Adds a change, which replaces the pending one of its key and may keep its place in the order.
   mutating func put(_ change: Change, for key: Key, keepsPlace: Bool) {
     let place = keepsPlace ? pending[key]?.number : nil
     _ = take(key)
@@ -61,7 +52,6 @@ extension LatestByKey {
     if isCostly { costly.insert(key, number) } else { free.insert(key, number) }
   }
 
-  /// Takes a pending change out.
   mutating func take(_ key: Key) -> Change? {
     guard let taken = pending.removeValue(forKey: key) else { return nil }
     if taken.change.byteCost > 0 { costly.remove(taken.number) } else { free.remove(taken.number) }
@@ -69,7 +59,6 @@ extension LatestByKey {
     return taken.change
   }
 
-  /// The key of the pending change that came first, of those that hold bytes, or of those that hold none.
   mutating func oldest(isCostly: Bool) -> Key? {
     (isCostly ? costly.first { _ in true } : free.first { _ in true })?.key
   }
@@ -78,9 +67,7 @@ extension LatestByKey {
 // MARK: - Changes in progress
 
 extension LatestByKey {
-  /// The key of the pending change that came first, of those whose key has no change in progress.
-  ///
-  /// - Parameter isFree: whether the change of a key can begin now.
+  /// Returns the key of the oldest pending change whose key has no change in progress and satisfies `isFree`.
   mutating func next(where isFree: (Key) -> Bool = { _ in true }) -> Key? {
     let inProgress = inProgress
     func canBegin(_ key: Key) -> Bool { inProgress[key] == nil && isFree(key) }
@@ -89,7 +76,6 @@ extension LatestByKey {
     return first.number < second.number ? first.key : second.key
   }
 
-  /// Begins the pending change of a key, of which none is in progress.
   mutating func begin(_ key: Key) -> Change? {
     guard let change = take(key) else { return nil }
     inProgress[key] = change
@@ -97,7 +83,6 @@ extension LatestByKey {
     return change
   }
 
-  /// Ends the change of a key that is in progress.
   @discardableResult
   mutating func end(_ key: Key) -> Change? {
     guard let change = inProgress.removeValue(forKey: key) else { return nil }
@@ -106,7 +91,6 @@ extension LatestByKey {
   }
 }
 
-/// Keys in the order in which they came.
 private struct KeyQueue<Key: Sendable>: Sendable {
   private var keys: [UInt64: Key] = [:]
   private var (start, end): (UInt64, UInt64) = (0, 0)
@@ -122,7 +106,7 @@ private struct KeyQueue<Key: Sendable>: Sendable {
 
   mutating func remove(_ number: UInt64) { keys[number] = nil }
 
-  /// - Complexity: O(*n*) for *n* keys that come before it, and the gaps between them.
+  /// - Complexity: O(*n*) for *n* keys before it, including gaps.
   mutating func first(where isIncluded: (Key) -> Bool) -> (key: Key, number: UInt64)? {
     while start < end, keys[start] == nil { start += 1 }
     var number = start

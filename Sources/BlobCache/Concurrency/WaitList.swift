@@ -1,20 +1,18 @@
 internal import Locks
 
-/// First come, first served, by priority; a waiting element may also leave.
+/// A queue with priorities, first in, first out, from which a waiting element may also be removed.
 ///
-/// Every eighth turn goes to the element that has waited longest, of any priority, so that none waits for ever.
+/// Every eighth turn, the element that has waited longest is next, whatever its priority, so that no element starves.
 package struct WaitList<Element> {
-  /// What an element is known by until it has had its turn.
   package struct Ticket: Hashable, Sendable {
     fileprivate var number: UInt64
   }
 
-  /// The elements of one priority. Numbers between the first and the last that are missing have left.
+  /// The elements of one priority. Missing numbers between the first and the last belong to removed elements.
   fileprivate struct Row {
     var first: UInt64 = 0
     var elements: [UInt64: Element] = [:]
 
-    /// The number of the element that has waited longest; nil in an empty line.
     mutating func oldest() -> UInt64? {
       guard !elements.isEmpty else { return nil }
       while elements[first] == nil { first += 1 }
@@ -30,18 +28,18 @@ package struct WaitList<Element> {
   package private(set) var count = 0
   package var isEmpty: Bool { count == 0 }
 
-  /// - Parameter priorities: how many there are; 0 is the highest.
+  /// - Parameter priorities: The number of priorities; 0 is the highest.
   package init(priorities: Int = 1) {
     rows = Array(repeating: Row(), count: priorities)
   }
 
-  /// A number for an element that will come, by which it can be told to leave.
+  /// Returns a ticket for an element to add, by which the element can be removed.
   package mutating func ticket() -> Ticket {
     defer { nextNumber += 1 }
     return Ticket(number: nextNumber)
   }
 
-  /// - Complexity: amortised O(1).
+  /// - Complexity: Amortised O(1).
   package mutating func append(_ element: Element, _ ticket: Ticket, priority: Int = 0) {
     if rows[priority].elements.isEmpty { rows[priority].first = ticket.number }
     rows[priority].first = min(rows[priority].first, ticket.number)
@@ -49,7 +47,7 @@ package struct WaitList<Element> {
     count += 1
   }
 
-  /// - Returns: nil if the element has had its turn, or left.
+  /// - Returns: The element, or `nil` if it has had its turn or was removed.
   package mutating func remove(_ ticket: Ticket) -> Element? {
     for index in rows.indices {
       guard let element = rows[index].elements.removeValue(forKey: ticket.number) else { continue }
@@ -59,7 +57,7 @@ package struct WaitList<Element> {
     return nil
   }
 
-  /// Removes the elements for which a predicate holds, the oldest of each priority first.
+  /// Removes the elements that match a predicate, the oldest of each priority first.
   package mutating func removeAll(where isIncluded: (Element) -> Bool = { _ in true }) -> [Element] {
     guard count > 0 else { return [] }
     var removed: [Element] = []
@@ -75,7 +73,7 @@ package struct WaitList<Element> {
     return removed
   }
 
-  /// Moves an element up to a higher priority, where it keeps its place by age.
+  /// Moves an element up to a higher priority, where it is sorted by age.
   package mutating func raise(_ ticket: Ticket, to priority: Int) {
     for index in rows.indices where index > priority {
       guard let element = rows[index].elements.removeValue(forKey: ticket.number) else { continue }
@@ -84,7 +82,7 @@ package struct WaitList<Element> {
     }
   }
 
-  /// - Complexity: amortised O(1), where few are moved.
+  /// - Complexity: Amortised O(1) if few elements are moved.
   package mutating func popFirst() -> Element? {
     guard count > 0 else { return nil }
     turns = (turns + 1) % Self.fairTurn
@@ -92,7 +90,7 @@ package struct WaitList<Element> {
     for index in rows.indices {
       guard let number = rows[index].oldest(), number < chosen?.number ?? .max else { continue }
       chosen = (index, number)
-      // Else the one of the highest priority.
+      // Otherwise the oldest element of the highest priority is next.
       if turns != 0 { break }
     }
     guard let chosen else { return nil }
@@ -104,7 +102,7 @@ package struct WaitList<Element> {
 extension WaitList: Sendable where Element: Sendable {}
 extension WaitList.Row: Sendable where Element: Sendable {}
 
-/// A task that is suspended in a `WaitList`, and what it waits for.
+/// A task that is suspended in a `WaitList`, and a note for the code that resumes it.
 struct SuspendedTask<Output: Sendable, Note: Sendable>: Sendable {
   let note: Note
   let continuation: CheckedContinuation<Output, any Error>
@@ -113,9 +111,9 @@ struct SuspendedTask<Output: Sendable, Note: Sendable>: Sendable {
 /// Suspends the current task until its continuation is resumed.
 ///
 /// - Parameters:
-///   - enter: puts the continuation into a list, or resumes it.
-///   - leave: takes the continuation out of the list and resumes it, if it is there. It is called when the task is
-///     cancelled, perhaps before `enter`, and perhaps twice.
+///   - enter: Adds the continuation to a list, or resumes it.
+///   - leave: Removes the continuation from the list and resumes it, if it is there. It is called when the task is
+///     cancelled, possibly before `enter`, and possibly twice.
 func withCancellableContinuation<Output: Sendable>(
   _ enter: (CheckedContinuation<Output, any Error>) -> Void, onCancel leave: @Sendable () -> Void
 ) async throws -> Output {
@@ -133,11 +131,8 @@ func withCancellableContinuation<Output: Sendable>(
 extension Lock where Value: Sendable {
   /// Suspends the current task in a list of the guarded value, until it is resumed or cancelled.
   ///
-  /// - Parameters:
-  ///   - list: where the task waits.
-  ///   - note: what the task waits for.
-  ///   - decide: called with the value locked. Returns the output of a task that need not wait; `nil` makes it wait.
-  /// - Throws: `CancellationError` if the task is cancelled while it waits; what its continuation is resumed with.
+  /// - Parameter decide: Called with the value locked. Returns the output if the task need not wait, otherwise `nil`.
+  /// - Throws: `CancellationError` if the task is cancelled while it waits, or the error of its continuation.
   func wait<Output: Sendable, Note: Sendable>(
     in list: any WritableKeyPath<Value, WaitList<SuspendedTask<Output, Note>>> & Sendable, for note: Note,
     unless decide: (inout Value, WaitList<SuspendedTask<Output, Note>>.Ticket) -> Output?
@@ -156,7 +151,7 @@ extension Lock where Value: Sendable {
   }
 }
 
-/// Lets one task through at a time. The others wait without a thread, first come, first served.
+/// An asynchronous mutex: lets one task through at a time, in order of arrival, without blocking threads.
 final class Turnstile: Sendable {
   private struct State {
     var isTaken = false
@@ -165,12 +160,9 @@ final class Turnstile: Sendable {
 
   private let state = Lock(State())
 
-  /// Tasks that wait; for tests.
   var waitingCount: Int { state.withLock { $0.line.count } }
 
-  /// Runs something once it is the task's turn.
-  ///
-  /// - Throws: what `body` throws; `CancellationError` if the task is cancelled while it waits.
+  /// - Throws: Errors of `body`, or `CancellationError` if the task is cancelled while it waits.
   func pass<Result>(_ body: () async throws -> Result) async throws -> Result {
     try await state.wait(in: \.line, for: ()) { state, _ in
       guard !state.isTaken else { return nil }
@@ -191,7 +183,7 @@ final class Turnstile: Sendable {
   }
 }
 
-/// Something that happens once, and that any number of tasks wait for, each until it is cancelled.
+/// An event that happens once, and that any number of tasks can wait for.
 final class Moment: Sendable {
   private struct State {
     var hasCome = false
@@ -208,7 +200,7 @@ final class Moment: Sendable {
     for task in waiting { task.continuation.resume() }
   }
 
-  /// Returns once it has come, or the task is cancelled.
+  /// Returns when the event has happened, or the task is cancelled.
   func wait() async {
     // The only error is the cancellation of the task, which ends the wait.
     try? await state.wait(in: \.waiting, for: ()) { state, _ in state.hasCome ? () : nil }

@@ -4,17 +4,16 @@ internal import MemoryCache
 internal import SystemPackage
 
 extension CacheEngine {
-  /// Stages a blob, without the disk.
+  /// Stages a blob without accessing the disk, or returns `nil` if stores are written through or the area is full.
   ///
-  /// - Returns: nil if it has to be written by the caller: stores are written through, or there is no room.
   /// - Throws: `Superseded` if the request's condition does not hold.
   func stage(_ request: StoreRequest, for key: BlobKey) throws -> Blob? {
     guard let staging, request.mayBeStaged else { return nil }
-    // A refusal must come now, while the caller waits for it.
+    // Checked now, because the caller waits only for the staging.
     try store.checkStore(byteCount: request.payload.count, request.extendedData, for: key, ttl: request.ttl)
     let header = try store.prospectiveHeader(
       for: key, request.payload.bytes, request.extendedData, ttl: request.ttl)
-    // Judged again when it is written; but loads must not see a stale blob meanwhile.
+    // Checked again on writing, but loads must not return a stale blob in the meantime.
     if let condition = request.condition, let history = try store.history(of: key), !condition.holds(in: history) {
       throw Superseded()
     }
@@ -28,34 +27,30 @@ extension CacheEngine {
   }
 
   func startWritingStaged() {
-    // Weakly, because it may be delayed for long: the last reference to a cache writes all before (`shutDown`).
+    // Weak, because writing may be delayed; the last cache writes all staged blobs in `shutDown`.
     staging?.startWriting(on: lanes.writes) { [weak self] in self?.writeStaged() }
   }
 
-  /// Writes a blob after those staged before it. Blocks.
-  ///
-  /// - Throws: `Superseded` if the request's condition does not hold.
+  /// Writes a blob after earlier staged ones, or throws `Superseded` if the request's condition does not hold. Blocks.
   @discardableResult
   func writeInTurn(_ request: StoreRequest, for key: BlobKey, queueTime: Duration = .zero) throws -> Blob {
     let change = KeyChange(of: key, if: request.condition, in: self)
     var request = request
-    // The locks on disk belong to a record that the staged one has replaced.
+    // The locks on disk belong to a record that the staged blob has replaced.
     if change.wasStaged { request.locks = request.locks.replacingNothing }
     let blob = try write(request, for: key, queueTime: queueTime)
     change.finish()
     return blob
   }
 
-  /// Runs a store of a key, which supersedes a production of it, unless it stores that one's blob.
+  /// Runs a store of a key, which supersedes a production of it, unless it stores the blob of that production.
   private func changing<Result>(
     _ key: BlobKey, by request: StoreRequest, _ change: () throws -> Result
   ) rethrows -> Result {
     try request.condition?.isOfProduction != true ? productions.changing(key, change) : change()
   }
 
-  /// Writes a blob, and keeps it in memory. Blocks.
-  ///
-  /// - Throws: `Superseded` if the request's condition does not hold.
+  /// Writes a blob, and keeps it in memory, or throws `Superseded` if the request's condition does not hold. Blocks.
   @discardableResult
   func write(
     _ request: StoreRequest, for key: BlobKey, wasStaged: Bool = false, queueTime: Duration = .zero
@@ -90,8 +85,7 @@ extension CacheEngine {
         duration: stopwatch.elapsed, queueTime: queueTime))
     if !request.isFetched {
       remote?.didStore(blob) { [store] in
-        // The error of a generation that cannot be read is harmless: the engine then gets what the directory has, which is
-        // the latest at any time.
+        // Without a generation, the remote tier reads the directory, which always has the latest blob.
         receipt.generation != nil && (try? store.generation(ofDigest: digest)) == receipt.generation
       }
     }
@@ -102,10 +96,10 @@ extension CacheEngine {
 // MARK: - Other changes
 
 extension CacheEngine {
-  /// Blocks, as do all below.
+  /// Blocks, as do all methods below.
   func touch(_ key: BlobKey) throws -> BlobStore.Outcome {
     try flushStaged(key)
-    // Read before: the touch does not set an earlier time than this.
+    // Read first, because the touch does not set an earlier time than this.
     let now = store.configuration.now()
     let outcome = try store.touch(key)
     if outcome == .done { try memory?.wasTouched(key, digest: store.digest(of: key, for: "touch"), at: now) }
@@ -138,7 +132,7 @@ extension CacheEngine {
     try flushStaged(key)
     let outcome = try generations.changing(digest) {
       let outcome = try store.setExtendedData(data, for: key)
-      // Before the change ends: what is fetched meanwhile is not stored.
+      // Before the change ends, so that a blob fetched in the meantime is not stored.
       if outcome == .done { remote?.didChange(key) }
       return outcome
     }
@@ -147,14 +141,13 @@ extension CacheEngine {
     return outcome
   }
 
-  /// - Parameter erasing: whether its bytes go at once.
   func remove(_ key: BlobKey, erasing: Bool = false, queueTime: Duration = .zero) throws -> BlobStore.Outcome {
-    // Without a condition, there is an outcome.
+    // Without a condition, there is always an outcome.
     try remove(key, erasing: erasing, if: nil, queueTime: queueTime) ?? .notFound
   }
 
-  /// - Parameter isOfRemote: whether the remote tier may have the key.
-  /// - Returns: nil if the condition does not hold for the record that there is.
+  /// - Parameter isOfRemote: A Boolean value that indicates whether the key may exist in the remote tier.
+  /// - Returns: The outcome, or `nil` if the condition does not hold for the existing record.
   func remove(
     _ key: BlobKey, erasing: Bool = false, if condition: StoreCondition?, queueTime: Duration, isOfRemote: Bool = true
   ) throws -> BlobStore.Outcome? {
@@ -165,9 +158,9 @@ extension CacheEngine {
       if let condition { try store.remove(key, if: condition) } else { try store.remove(key, erasing: erasing) }
     }
     if outcome != nil {
-      // Where nothing is here, the condition was not asked. One that wants a record does not hold.
+      // Without a local record, the condition was not evaluated. A condition that requires a record does not hold.
       let isMeant = outcome == .done || change.wasStaged || condition?.allows(nil) ?? true
-      // Before the change ends: what is fetched meanwhile is not stored.
+      // Before the change ends, so that a blob fetched in the meantime is not stored.
       if isOfRemote, isMeant { remote?.didRemove(key) }
       if change.wasStaged { outcome = .done }
     }
@@ -178,7 +171,7 @@ extension CacheEngine {
     return .done
   }
 
-  /// Removes the records with a prefix, one by one: so memory and productions hear of each.
+  /// Removes the records with a prefix one by one, so that memory and productions are notified of each.
   func remove(prefix: String, isStopped: @Sendable () -> Bool) throws -> BlobStore.RemovalReport {
     try BlobStore.checkRemovable(prefix: prefix)
     try flushStaged()
@@ -189,9 +182,9 @@ extension CacheEngine {
         break
       }
       if let error = entry.accessError { throw error }
-      // A file whose name is no key's has no key with that prefix.
+      // A file whose name is not a key has no key with that prefix.
       guard let key = entry.key else { continue }
-      // Of the remote tier's objects, only those are removed that are asked for: `removeEverywhere(prefix:)`.
+      // Objects of the remote tier are only removed on request: `removeEverywhere(prefix:)`.
       guard try remove(key, if: nil, queueTime: .zero, isOfRemote: false) == .done else { continue }
       report.files += 1
       report.bytes += entry.fileSize
@@ -199,20 +192,19 @@ extension CacheEngine {
     return report
   }
 
-  /// Removes something, and then what waits in the recycling bin, if that is asked for.
   func purging<Result>(_ purges: Bool, _ remove: () throws -> Result) throws -> Result {
     let result = try remove()
     if purges { try store.emptyRecyclingBin() }
     return result
   }
 
-  /// Does one thing to many keys; a failure does not stop the others.
+  /// Performs an operation for many keys; a failure does not stop the others.
   func each(_ keys: [BlobKey], _ operation: (BlobKey) throws -> BlobStore.Outcome) -> [BlobStore.KeyResult] {
     keys.map { key in
       do {
         return BlobStore.KeyResult(key: key, result: .success(try operation(key)))
       } catch {
-        // Why a staged blob could not be written says more than that it could not be.
+        // The reason why a staged blob could not be written is more useful than the fact.
         let error = (error as? BlobCacheError)?.cause as? BlobStoreError ?? error
         return BlobStore.KeyResult(key: key, result: .failure(BlobStoreError(anything: error, operation: "", key: key)))
       }
@@ -236,7 +228,7 @@ extension CacheEngine {
     }
   }
 
-  /// A repair removes damaged records, which memory does not answer from: it keeps what was sound when it was read.
+  /// A repair removes damaged records. Memory must not return them, although they were sound when they were read.
   func verify(
     repairing policy: BlobStore.DamagePolicy, _ visit: (BlobStore.VerificationFinding) -> Void
   ) throws -> BlobStore.VerificationReport {
@@ -245,7 +237,7 @@ extension CacheEngine {
     return try store.verify(repairing: policy, visit)
   }
 
-  /// An import stores under many keys that are known only as it meets them: it is a change of all.
+  /// An import counts as a change of all keys, because its keys are known only as it reads them.
   func importFiles(
     from directory: FilePath, _ options: BlobStore.ImportOptions, _ visit: (BlobStore.ImportFinding) -> Void
   ) throws -> BlobStore.ImportReport {
@@ -270,14 +262,12 @@ extension CacheEngine {
     return try collecting { () throws(BlobStoreError) in try store.trim(to: goal, options) }
   }
 
-  /// Runs a collection; memory keeps what it does not remove.
-  ///
-  /// The store's observer reports each removed record to the generations.
+  /// Runs a collection. Other records stay in memory, because the store's observer reports each removed one.
   private func collecting(
     _ collect: () throws(BlobStoreError) -> BlobStore.CollectionReport
   ) throws(BlobStoreError) -> BlobStore.CollectionReport {
     var isWholeKnown = false
-    // A file may be gone whose removal has failed all the same.
+    // A file may have been removed although its removal has failed.
     defer { if !isWholeKnown { generations.changingAll {} } }
     let report = try collect()
     isWholeKnown = report.failed == 0

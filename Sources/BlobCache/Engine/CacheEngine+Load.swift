@@ -3,7 +3,7 @@ internal import BlobStore
 internal import Synchronization
 
 extension CacheEngine {
-  /// The blob of a key, if it can be had without the disk.
+  /// Returns the blob of a key from staging or memory, without accessing the disk.
   func resident(_ key: BlobKey, touching: Bool) -> Blob? {
     if let blob = staging?.blob(for: key) {
       observer.tell(CacheEvent(.hit(.staged), key, byteCount: blob.payload.count))
@@ -12,16 +12,15 @@ extension CacheEngine {
     return hitInMemory(key, touching: touching)?.current
   }
 
-  /// Finds a blob in memory, without telling of a hit.
+  /// Looks up a blob in staging and memory without reporting a hit.
   func findResident(_ key: BlobKey, touching: Bool) -> LookupResult? {
     if let blob = staging?.blob(for: key) { return LookupResult(blob: blob, tier: .staged) }
     return findInMemory(key, touching: touching).map { LookupResult(blob: $0.current, tier: .memory) }
   }
 
-  /// Whether loads have to look for staged blobs first.
   var hasStagedBlobs: Bool { staging?.isEmpty == false }
 
-  /// The entry of a key in memory, if that may answer: what `resident` answers where nothing is staged.
+  /// Returns the valid entry of a key in memory: the result of `resident` if nothing is staged.
   func hitInMemory(_ key: BlobKey, touching: Bool) -> MemoryEntry? {
     guard let cached = findInMemory(key, touching: touching) else { return nil }
     observer.tell(CacheEvent(.hit(.memory), key, byteCount: cached.blob.payload.count))
@@ -41,16 +40,16 @@ extension CacheEngine {
     }
   }
 
-  /// The blob of a key that was not resident before this had its turn. Blocks.
+  /// Returns the blob of a key that was not resident when the lookup was queued. Blocks.
   func loadMissing(_ key: BlobKey, touching: Bool, queueTime: Duration) throws -> Blob? {
     let found = try findMissing(key, touching: touching, queueTime: queueTime)
     observer.tell(found.event(for: key))
     return found.blob
   }
 
-  /// Finds a blob on disk, without telling of a hit or a miss. Blocks.
+  /// Looks up a blob on disk without reporting a hit or a miss. Blocks.
   func findMissing(_ key: BlobKey, touching: Bool, queueTime: Duration) throws -> LookupResult {
-    // It was a miss in memory already, and is not to be counted as another one.
+    // The lookup has already counted a miss in memory, so it must not count another one.
     if residentContains(key), let found = findResident(key, touching: touching) { return found }
     return try findOnDisk(key, touching: touching, queueTime: queueTime)
   }
@@ -76,7 +75,7 @@ extension CacheEngine {
   private func readAndKeep(_ key: BlobKey, touching: Bool) throws -> Blob? {
     guard let memory else { return try store.load(key, touching: touching) }
     let path = try store.path(of: key, for: "load")
-    // Before the disk is read: what changes afterwards makes the blob outdated.
+    // Taken before the disk is read, so that any later change makes the blob outdated.
     let stamp = generations.stamp(of: path.digest)
     let header = memory.headerStamp(of: path.digest)
     var receipt = LoadReceipt()
@@ -85,7 +84,7 @@ extension CacheEngine {
     return blob
   }
 
-  /// The blob that a chooser takes from among the live keys with a prefix. Blocks.
+  /// Returns the blob of the key chosen from the live keys with a prefix. Blocks.
   func load(prefix: String, touching: Bool, choosing choose: ([BlobKey]) -> BlobKey?) throws -> Blob? {
     try flushStaged()
     var chosen: BlobKey?
@@ -103,42 +102,34 @@ extension CacheEngine {
     return found
   }
 
-  /// Whether a load would find something. Blocks, unless memory knows.
   func contains(_ key: BlobKey) throws -> Bool {
     if residentContains(key) { return true }
     return try store.contains(key)
   }
 
-  /// Whether it is known without the disk that a load would find something.
   func residentContains(_ key: BlobKey) -> Bool {
     staging?.blob(for: key) != nil || memory?.contains(key) ?? false
   }
 
-  /// The header of a key's record on disk, or of its staged blob. Blocks.
-  ///
-  /// A staged blob's is the header that it will have.
+  /// Returns the header of a key's record on disk, or the future header of its staged blob. Blocks.
   func header(for key: BlobKey) throws -> RecordHeader? {
     if let staged = staging?.blob(for: key) { return staged.header }
     return try store.header(for: key)
   }
 
-  /// What lies beside a key's payload on disk, or beside its staged blob. Blocks.
   func extendedData(for key: BlobKey) throws -> Data? {
     if let staged = staging?.blob(for: key) { return staged.extendedData }
     return try store.extendedData(for: key)
   }
 }
 
-/// Looks on disk that never wait: they are made where the caller is, before a lane is asked.
+/// Non-blocking lookups on disk, which run on the caller's thread before a lane is used.
 extension CacheEngine {
-  /// Finds a blob on disk, without telling of a hit or a miss; never waits.
+  /// Looks up a blob on disk without blocking and reporting, or returns `nil` if a lane has to perform the lookup.
   ///
-  /// The caller gives way afterwards.
-  ///
-  /// - Parameter tellsAbsence: whether a missing record is an answer.
-  /// - Returns: nil if a lane has to look.
+  /// The caller calls `giveWay` afterwards. With `tellsAbsence`, a missing record is a valid result.
   func loadWithoutWaiting(_ key: BlobKey, touching: Bool, tellsAbsence: Bool = true) -> LookupResult? {
-    // Nothing is lost with the error of an invalid key: the ordinary look, which follows, reports it.
+    // An invalid key is reported by the blocking lookup, which follows.
     guard lanes.areReady, !touching || touches.hasRoom, let path = try? store.path(of: key, for: "load") else {
       return nil
     }
@@ -160,39 +151,33 @@ extension CacheEngine {
     touches.write(use ?? RecordUse(header: blob.header, key: blob.key, lifetime: 0), at: time)
   }
 
-  /// The header of a key's record on disk; never waits.
   func headerWithoutWaiting(for key: BlobKey) -> CachedAnswer<RecordHeader> {
     lanes.areReady ? store.headerIfCached(for: key) : .unknown
   }
 
-  /// Lets other tasks run, after each run of looks that were made where the caller is.
-  ///
-  /// A task that does nothing but load, alone, keeps its executor's thread for 32 looks at most. With small blobs, that is
-  /// some hundred microseconds.
+  /// Yields after each run of lookups on the caller's thread, so that a task that only loads does not keep the thread
+  /// for more than 32 of them, some hundred microseconds with small blobs.
   func giveWay() async {
     let count = cachedLookCount.wrappingAdd(1, ordering: .relaxed).newValue
     if count.isMultiple(of: UInt32(Self.longestRun)) { await Task.yield() }
   }
 
-  /// Looks that are made where the caller is, one after another.
+  /// The number of consecutive lookups on the caller's thread.
   static var longestRun: Int { 32 }
 }
 
-/// The outcome of a look for a blob, and its cost.
 struct LookupResult: Sendable {
-  /// nil if there was none that is live.
   var blob: Blob?
   var tier = CacheEvent.Tier.disk
   var duration = Duration.zero
   var queueTime = Duration.zero
 
-  /// A hit or a miss.
   func event(for key: BlobKey) -> CacheEvent {
     guard let blob else { return miss(for: key) }
     return CacheEvent(
       .hit(tier), key, byteCount: blob.payload.count, duration: duration, queueTime: queueTime)
   }
 
-  /// A miss, though a blob may have been found: one that will not do.
+  /// Returns a miss, also if the blob exists but is not usable.
   func miss(for key: BlobKey) -> CacheEvent { CacheEvent(.miss, key, duration: duration, queueTime: queueTime) }
 }

@@ -7,46 +7,39 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// The state that all caches of this process on one directory share.
+/// The state shared by all caches of this process on one directory.
 ///
-/// It has the store, the blobs in memory, the threads, and the blobs that are being produced or staged. Its operations
-/// block; `BlobCache` takes them to a lane.
+/// It contains the store, the blobs in memory, the threads, and the blobs that are being produced or staged. Its
+/// operations block, so `BlobCache` runs them on a lane.
 final class CacheEngine: Sendable {
   let configuration: BlobCache.Configuration
   let store: BlobStore
   let lanes: Lanes
   let generations: Generations
   let touches: TouchBatch
-  /// nil where nothing is kept in memory.
   let memory: MemoryTier?
-  /// nil where stores are written through.
   let staging: StagingArea?
   let productions: ProductionTable
   let streams = StreamTable()
   let places: ProducerPlaces
   let failures: FailureMemory
   let slicedObjects = SlicedObjects()
-  /// Waits for the bytes of pipes.
   let readiness: ReadinessWatch
   let observer: Observer
   let backupExclusion: BackupExclusion
-  /// nil without a tier that other machines share.
   let remote: RemoteAccess?
-  /// By which refreshes are spread in time.
+  /// The seed by which refreshes are spread over time.
   let refreshSeed = UInt64.random(in: 0 ... .max)
-  /// Whether loads ask the remote tier about what lies here.
   let revalidates: Bool
-  /// The one schedule by which the directory is collected, for all caches of the process.
   let schedule = Lock<CollectionSchedule?>(nil)
 
-  /// Counts the looks on disk that are made where the caller is.
+  /// The number of lookups on disk on callers' threads.
   let cachedLookCount = Atomic<UInt32>(0)
 
-  /// The engine as a tenant of its directory.
   let tenant: DirectoryTenant
   var shutdownLatch: ShutdownLatch { tenant.shutdownLatch }
 
-  /// - Parameter predecessor: the shutdownLatch of the engine before it on the directory, if that may still be writing.
+  /// - Parameter predecessor: The latch of the previous engine on the directory, if that may still be writing.
   init(
     store: BlobStore, configuration: BlobCache.Configuration, tenant: DirectoryTenant, after predecessor: ShutdownLatch?
   ) {
@@ -95,7 +88,7 @@ final class CacheEngine: Sendable {
     self.observer = observer
     store.observeCollections(
       by: CollectionObserver(
-        // A pass goes by the update times. Weakly, because these have the store.
+        // Collections use the update times on disk. Weak, because the batch owns the store.
         willBegin: { [weak touches] in touches?.write(all: true) },
         didRemove: { [weak generations] record in
           generations?.didChange(record.digest)
@@ -113,16 +106,14 @@ final class CacheEngine: Sendable {
 }
 
 extension CacheEngine {
-  /// Starts a schedule of collections in the place of the one there is.
-  ///
-  /// - Throws: `fileSystem` where the system has no thread to give.
+  /// Replaces the schedule of collections, or throws `fileSystem` if the system cannot create a thread.
   func scheduleCollection(_ timing: BlobStore.CollectionTiming, _ options: BlobStore.CollectionOptions) throws {
     let logger = store.configuration.logger
     timing.warnIfRaised(logger)
-    // Weakly, so that a schedule ends with the cache it looks after.
+    // Weak, so that a schedule ends with its cache.
     let work = CollectionRunner.Work(
       time: store.configuration.now,
-      // The error is harmless: without a last pass the due one is made, and reports the same error.
+      // After an error, a pass is due immediately, and reports the same error.
       lastPass: { [store] in (try? store.statistics())?.lastPass?.time },
       pass: { [weak self, directory = store.directory] isStopping throws(BlobStoreError) in
         var options = options

@@ -1,30 +1,26 @@
 internal import BlobRecord
 internal import BlobStore
 
-/// A store or a removal of a key that is under way.
+/// A store or a removal of a key in progress.
 ///
-/// While it lives, no staged blob of the key is written, and no production of the key that began before its end is stored or
-/// joined, unless the change is that production's own. What was staged is replaced when the change is finished. If the value
-/// is dropped before, as when the change throws, the staged blob waits to be written again.
+/// While the value exists, no staged blob of the key is written, and no production of the key that began before its end
+/// is stored or joined, unless the change belongs to that production. The staged blob is replaced when the change is
+/// finished. If the value is dropped before, for example after an error, the staged blob is queued for writing again.
 struct KeyChange: ~Copyable {
   private let engine: CacheEngine
   private let key: BlobKey
   private let supersedesProductions: Bool
-  /// `nil` where nothing is staged, or what is staged stays.
+  /// The staging area, or `nil` if nothing is staged or the staged blob is kept.
   private let staging: StagingArea?
   private let replaced: StagingArea.Staged?
   private var isFinished = false
 
-  /// A Boolean value that indicates whether a blob was staged. The record on disk then has locks that are not to be kept.
+  /// A Boolean value that indicates whether a blob was staged; the locks on disk must not be kept then.
   var wasStaged: Bool { replaced != nil }
 
   /// Begins a change. Blocks while another thread writes the key's staged blob.
   ///
-  /// - Parameters:
-  ///   - key: the key that is changed.
-  ///   - condition: of the change. One that judges the record on disk has the staged blob written first.
-  ///   - replacingStaged: whether the change replaces what is staged.
-  ///   - engine: the engine that makes the change.
+  /// If the condition depends on the record on disk, the staged blob is written first.
   init(of key: BlobKey, if condition: StoreCondition? = nil, replacingStaged: Bool = true, in engine: CacheEngine) {
     self.engine = engine
     self.key = key
@@ -34,14 +30,13 @@ struct KeyChange: ~Copyable {
     var taken = staging?.next(for: key)
     while let staged = taken, condition?.isJudged == true {
       staging?.putBack(staged)
-      // A failure is kept for the next flush.
+      // A failure is recorded for the next flush.
       engine.writeStaged(key)
       taken = staging?.next(for: key)
     }
     replaced = taken
   }
 
-  /// Ends a change that was made.
   consuming func finish() { isFinished = true }
 
   deinit {

@@ -1,30 +1,26 @@
 internal import Locks
 internal import Posix
 
-/// A few threads for calls that block, and the line of calls that wait for one.
+/// A small thread pool for blocking calls, with a queue of waiting calls.
 ///
-/// Threads start when they are needed, up to the width, and end after a while without work. So an unused cache has
-/// none. A waiting call can leave the line. A call that a thread has begun is finished.
+/// Threads are started on demand, up to the width, and end after an idle time, so an unused cache has no threads. A
+/// waiting call can be cancelled; a running one is finished.
 package final class Lane: Sendable {
-  /// One piece of work.
   struct Job: Sendable {
     let queued: ContinuousClock.Instant
-    /// Receives how long it has waited.
+    /// Receives the time in the queue.
     let run: @Sendable (Duration) -> Void
-    /// Called instead of `run`.
     let fail: @Sendable (any Error) -> Void
   }
 
   fileprivate struct State: Sendable {
     var line = WaitList<Job>(priorities: LanePriority.allCases.count)
-    /// Threads that wait for work, the latest last, which is woken first.
-    ///
-    /// So the others come to their end.
+    /// The idle threads. The most recent one is last and is woken first, so that the others reach their idle time.
     var idle: [LaneThread] = []
     var threadCount = 0
-    /// Whether a thread was woken or started that has not looked for work yet.
+    /// A Boolean value that indicates whether a thread was woken or started and has not checked the queue yet.
     ///
-    /// It calls the next one if it finds more than its own job. So jobs that come meanwhile wake no thread each.
+    /// It wakes the next one if it finds more than its own job, so that not every job wakes a thread.
     var isCalling = false
     var isClosed = false
     var closeWaiters: [CheckedContinuation<Void, Never>] = []
@@ -37,10 +33,9 @@ package final class Lane: Sendable {
   private let state = Lock(State())
 
   /// - Parameters:
-  ///   - width: threads at the most.
-  ///   - idleTime: how long a thread waits for work before it ends.
-  ///   - prepare: what each thread does before its first job; it may block.
-  ///   - seams: where tests step in.
+  ///   - width: The maximum number of threads.
+  ///   - idleTime: The time after which an idle thread ends.
+  ///   - prepare: Runs on each thread before its first job; it may block.
   package init(
     width: Int, idleTime: Duration = .seconds(5), prepare: @escaping @Sendable () -> Void = {},
     seams: LaneSeams = LaneSeams()
@@ -53,19 +48,17 @@ package final class Lane: Sendable {
 
   deinit { close() }
 
-  /// Threads that there are now.
   package var threadCount: Int { state.withLock { $0.threadCount } }
-  /// Jobs that no thread has taken yet.
   package var waitingCount: Int { state.withLock { $0.line.count } }
 }
 
 // MARK: - Work
 
 extension Lane {
-  /// Runs a call that blocks, when it is its turn.
+  /// Runs a blocking call on a thread of the lane.
   ///
-  /// - Parameter body: receives how long it has waited.
-  /// - Throws: what `body` throws; `CancellationError` if the task was cancelled while it waited; `closed`.
+  /// - Parameter body: Receives the time in the queue.
+  /// - Throws: Errors of `body`, `CancellationError` if the task was cancelled while it waited, or `closed`.
   package func run<Result: Sendable>(_ body: @escaping @Sendable (Duration) throws -> Result) async throws -> Result {
     let ticket = state.withLock { $0.line.ticket() }
     return try await followingPriority(of: ticket) {
@@ -80,9 +73,7 @@ extension Lane {
     }
   }
 
-  /// Runs work without a waiting caller.
-  ///
-  /// - Parameter fail: called instead, where the lane is closed or the system has no thread.
+  /// Runs work without a waiting caller; `fail` is called instead if the lane is closed or no thread can be created.
   package func submit(
     _ priority: LanePriority, _ body: @escaping @Sendable () -> Void,
     orFail fail: @escaping @Sendable (any Error) -> Void = { _ in }
@@ -124,7 +115,7 @@ extension Lane {
       let thread = LaneThread()
       try OwnedThread { self.work(on: thread) }
     } catch {
-      // Others, if there are any, do the work. Without, it cannot be done.
+      // Other threads, if any, run the jobs; without threads, the jobs fail.
       let stranded = state.withLock { state -> [Job] in
         state.threadCount -= 1
         state.isCalling = false
@@ -139,7 +130,6 @@ extension Lane {
     }
   }
 
-  /// Who has to be told that there is work.
   fileprivate enum Call {
     case none
     case wake(LaneThread)
@@ -166,9 +156,7 @@ extension Lane {
     finishClosing()
   }
 
-  /// The next job; nil when the thread is to end, which is then counted.
-  ///
-  /// - Parameter isCalled: whether the thread was just started.
+  /// Returns the next job, or `nil` if the thread has to end and was removed from the thread count.
   private func next(on thread: LaneThread, _ isCalled: Bool) -> Job? {
     var isCalled = isCalled
     while true {
@@ -189,12 +177,12 @@ extension Lane {
     }
   }
 
-  /// Waits for work; false when the thread is to end, which is then counted.
+  /// Waits for work. Returns `false` if the thread has to end and was removed from the thread count.
   private func isCalledInTime(_ thread: LaneThread) -> Bool {
     if let order = thread.order(within: idleTime) { return isCalled(order) }
     seams.timeIsUp()
     let isOver = state.withLock { state in
-      // Not among the idle ones: it is being given its order right now.
+      // A thread that is no longer idle is just being given an order.
       guard let index = state.idle.firstIndex(where: { $0 === thread }) else { return false }
       state.idle.remove(at: index)
       state.threadCount -= 1
@@ -205,14 +193,13 @@ extension Lane {
 
   private func isCalled(_ order: LaneThread.Order) -> Bool {
     if case .work = order { return true }
-    // Closed: nothing comes that this thread would be missed for.
+    // The lane is closed, so no work is added that needs this thread.
     state.withLock { $0.threadCount -= 1 }
     return false
   }
 }
 
 extension Lane.State {
-  /// Chooses the thread that has to be told of a job in the line.
   fileprivate mutating func call(width: Int) -> Lane.Call {
     guard !isCalling, !line.isEmpty else { return .none }
     if let thread = idle.popLast() {
@@ -229,7 +216,7 @@ extension Lane.State {
 // MARK: - Closing
 
 extension Lane {
-  /// Takes no more work. Waiting work is still done.
+  /// Closes the lane for new work; waiting work is still performed.
   package func close() {
     let idle = state.withLock { state in
       state.isClosed = true
@@ -239,7 +226,7 @@ extension Lane {
     for thread in idle { thread.give(.end) }
   }
 
-  /// Returns when a closed lane has done its work and ended its threads.
+  /// Returns when a closed lane has performed its work and ended its threads.
   package func closed() async {
     await withCheckedContinuation { (waiter: CheckedContinuation<Void, Never>) in
       state.withLock { $0.closeWaiters.append(waiter) }
@@ -257,12 +244,10 @@ extension Lane {
   }
 }
 
-/// Where one thread of a lane sleeps until it is told what to do.
+/// The order to one thread of a lane, on which the thread waits.
 private final class LaneThread: Sendable {
   enum Order {
-    /// There is a job in the line.
     case work
-    /// The lane is closed.
     case end
   }
 
@@ -270,7 +255,6 @@ private final class LaneThread: Sendable {
 
   func give(_ order: Order) { given.change { $0 = order } }
 
-  /// - Returns: nil if the time has passed without an order.
   func order(within duration: Duration) -> Order? {
     let deadline = ContinuousClock.now + duration
     return given.wait { order in
@@ -285,7 +269,7 @@ private final class LaneThread: Sendable {
   }
 }
 
-/// The order of a lane's waiting calls, after the priority of their tasks.
+/// The order of a lane's waiting calls, derived from the priority of their tasks.
 package enum LanePriority: Int, CaseIterable, Sendable {
   case high, medium, low, background
 

@@ -1,35 +1,33 @@
 internal import Synchronization
 
-/// The lanes of a cache. Each kind of work has its own, so that a load never waits behind removals, a scan or a
-/// collection.
+/// The lanes of a cache, one for each kind of work, so that loads never wait behind removals or collections.
 struct Lanes: Sendable {
-  /// Loads, and looks at headers.
+  /// Loads and header lookups.
   let reads: Lane
-  /// Stores, touches, locks.
+  /// Stores, touches and locks.
   let writes: Lane
-  /// Files, pipes and exports, which may take long: no load or store waits behind them.
+  /// Files, pipes and exports, which may take long.
   let copies: Lane
   let removals: Lane
-  /// Enumerations, a batch at a time.
+  /// Enumerations, one batch at a time.
   let scans: Lane
-  /// Collections, and touches that were put off.
+  /// Collections and deferred touches.
   let upkeep: Lane
   private let predecessor: ShutdownLatch?
 
-  /// - Parameter predecessor: whose end is waited for before anything is done.
+  /// - Parameter predecessor: The latch that each thread waits for before its first job.
   init(width: Int, after predecessor: ShutdownLatch?) {
     self.predecessor = predecessor
     func lane(_ width: Int) -> Lane { Lane(width: width) { predecessor?.wait() } }
     reads = lane(width)
     writes = lane(width)
     copies = lane(width)
-    // A quarter, because removals in hand keep the disk, and the cores, from loads.
+    // A quarter, because running removals keep loads from the disk and the cores.
     removals = lane(max(width / 4, 1))
     scans = lane(max(width / 2, 1))
     upkeep = lane(2)
   }
 
-  /// Whether there is no predecessor to wait for any more.
   var areReady: Bool { predecessor?.isFinished ?? true }
 
   var all: [Lane] { [reads, writes, copies, removals, scans, upkeep] }
@@ -41,15 +39,12 @@ struct Lanes: Sendable {
   func closed() async { for lane in all { await lane.closed() } }
 }
 
-/// Whether the task that waits for a long call on a lane was cancelled.
-///
-/// The call asks it, because it runs in no task.
+/// A flag for the cancellation of a task that waits for a long call on a lane, which itself runs in no task.
 final class CancellationFlag: Sendable {
   private let flag = Atomic(false)
 
   var isSet: Bool { flag.load(ordering: .relaxed) }
 
-  /// Runs a body with a flag that the task's cancellation sets.
   static func during<Result>(_ body: (CancellationFlag) async throws -> Result) async throws -> Result {
     let flag = CancellationFlag()
     return try await withTaskCancellationHandler {
@@ -59,7 +54,6 @@ final class CancellationFlag: Sendable {
     }
   }
 
-  /// Asks this flag, then the other reason to stop the call.
   func or(_ isStopped: (@Sendable () -> Bool)?) -> @Sendable () -> Bool {
     { self.isSet || isStopped?() == true }
   }

@@ -2,15 +2,14 @@ internal import BlobStore
 internal import Logging
 internal import Locks
 
-/// A generation in which nothing was being changed. A blob that was read in it is current as long as it is in force.
+/// A generation without a change in progress; blobs read in it are valid while the generation is current.
 struct GenerationStamp: Equatable, Sendable {
   fileprivate let value: UInt64
 }
 
-/// Tells whether a key's payload may have changed.
+/// Detects whether a key's payload may have changed, by the generations that all processes share.
 ///
-/// It goes by the generations that all processes share. Where there are none, and the directory is this process's
-/// alone, it counts its own changes.
+/// Without shared generations, if this process has exclusive access to the directory, it counts its own changes.
 final class Generations: Sendable {
   private let store: BlobStore
   private let own: OwnGenerations?
@@ -20,44 +19,40 @@ final class Generations: Sendable {
     own = store.configuration.access.sharing == .exclusive ? OwnGenerations() : nil
   }
 
-  /// The generation of a digest; nil where only the disk knows.
+  /// Returns the generation of a digest, or `nil` during a change and without generations.
   ///
-  /// That is so without generations, and during a change.
-  ///
-  /// - Complexity: no system call, except for a few, once a second, that see whether the control file is still there.
+  /// - Complexity: No system call, except for a few once a second that check the control file.
   func stamp(of digest: UInt64) -> GenerationStamp? {
     do {
       if let shared = try store.generation(ofDigest: digest) {
         return shared.isMultiple(of: 2) ? GenerationStamp(shared: shared) : nil
       }
     } catch {
-      // Such as a directory that may only be read: what reads the disk will report what matters.
+      // For example, a read-only directory. A read of the disk reports errors that matter.
       store.configuration.logger.debug("no generation: \(error)")
       return nil
     }
-    // Another directory at the path holds other blobs.
+    // The changes of the root are included, because another directory at the path contains other blobs.
     return own?.stamp(of: digest, rootChanges: store.rootChanges)
   }
 
-  /// Whether a stamp still holds, so that memory may answer.
+  /// Returns a Boolean value that indicates whether a stamp is still current, so that memory may answer.
   ///
-  /// - Parameter hit: is counted if the stamp holds and processes share numbers; nil to count nothing.
+  /// - Parameter hit: The hit to count if the stamp is current and generations are shared, or `nil`.
   func isInForce(_ stamp: GenerationStamp, of digest: UInt64, counting hit: MemoryHit?) -> Bool {
     do {
       if let holds = try store.answers(hit, ofDigest: digest, if: { GenerationStamp(shared: $0) == stamp }) {
         return holds
       }
     } catch {
-      // As for `stamp`.
+      // For the reason, see `stamp`.
       store.configuration.logger.debug("no generation: \(error)")
       return false
     }
     return own?.stamp(of: digest, rootChanges: store.rootChanges) == stamp
   }
 
-  /// Where the generations are that processes share.
-  ///
-  /// - Parameter last: is returned if it is still the place.
+  /// Returns the location of the shared generations, which is `last` if it has not changed.
   func place(after last: GenerationPlace?) -> GenerationPlace { store.generationPlace(after: last) }
 
   /// Begins a change of a key's payload. `endChange` must follow.
@@ -65,17 +60,15 @@ final class Generations: Sendable {
 
   func endChange(of digest: UInt64) { own?.endChange(of: digest) }
 
-  /// Runs a change of a key's payload.
   func changing<Result>(_ digest: UInt64, _ change: () throws -> Result) rethrows -> Result {
     beginChange(of: digest)
     defer { endChange(of: digest) }
     return try change()
   }
 
-  /// The store has changed a key's payload by itself.
+  /// Records a change of a key's payload that the store made by itself.
   func didChange(_ digest: UInt64) { changing(digest) {} }
 
-  /// Runs a change of all keys' payloads.
   func changingAll<Result>(_ change: () throws -> Result) rethrows -> Result {
     guard let own else { return try change() }
     return try own.changingAll(change)
@@ -83,10 +76,10 @@ final class Generations: Sendable {
 }
 
 extension GenerationStamp {
-  /// The generation that a store has left behind; nil where there are none.
+  /// The generation that a store has created, or `nil` without generations.
   init?(_ receipt: StoreReceipt) { self.init(receipt.generation) }
 
-  /// The generation in which a look that never waits has read a record; nil where there are none.
+  /// The generation in which a non-blocking lookup has read a record, or `nil` without generations.
   init?(_ receipt: LoadReceipt) { self.init(receipt.generation) }
 
   private init?(_ generation: UInt64?) {
@@ -94,41 +87,40 @@ extension GenerationStamp {
     self.init(shared: generation)
   }
 
-  /// The highest bit keeps it apart from one's own, which are small.
+  /// The highest bit distinguishes shared generations from own ones, which are small.
   private static let sharedBit: UInt64 = 1 << 63
 
   fileprivate init(shared: UInt64) {
     value = shared | Self.sharedBit
   }
 
-  /// The generation that processes share. For one's own, a number that no generation is.
+  /// The shared generation. For an own one, a number that no shared generation has.
   var shared: UInt64 { value ^ Self.sharedBit }
 }
 
-/// Counts the changes through this process, where no other process makes any.
+/// Counts the changes of this process, which has exclusive access to the directory.
 private final class OwnGenerations: Sendable {
   fileprivate struct State {
     var changesOfAll: UInt64 = 0
     var changesOfAllUnderWay = 0
-    /// By slot; 0 is left out.
+    /// The number of changes in progress by slot, without zeros.
     var underWay: [Int: Int] = [:]
-    /// Each made when one of its slots is first changed.
     var pages = [[UInt32]](repeating: [], count: OwnGenerations.slotCount / OwnGenerations.pageCount)
   }
 
-  /// As many as processes share: few keys have one in common.
+  /// The same number as for shared generations, so that few keys share a slot.
   private static let slotCount = 1 << 20
   fileprivate static let pageCount = 1 << 10
   private let state = Lock(State())
 
-  /// - Parameter rootChanges: grows whenever another directory may have come to the path.
+  /// - Parameter rootChanges: A number that increases whenever the path may refer to another directory.
   func stamp(of digest: UInt64, rootChanges: UInt64) -> GenerationStamp? {
     let slot = Self.slot(digest)
     return state.withLock { state in
       guard state.changesOfAllUnderWay == 0, state.underWay[slot] == nil else { return nil }
       let page = state.pages[slot / Self.pageCount]
       let changes = page.isEmpty ? 0 : page[slot % Self.pageCount]
-      // All of them only grow, so their sum is the same only while each is.
+      // The numbers only increase, so an equal sum means equal numbers.
       return GenerationStamp(value: UInt64(changes) &+ state.changesOfAll &+ rootChanges)
     }
   }

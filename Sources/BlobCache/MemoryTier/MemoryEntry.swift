@@ -2,18 +2,16 @@ internal import BlobRecord
 internal import BlobStore
 internal import Synchronization
 
-/// A blob in memory, and what says whether it is still what the disk holds.
+/// A blob in memory, with the data to check whether it is still valid.
 ///
-/// A hit reads it from memory that is seldom in the processor's cache. Copies of the use's fields lie here, and a hit
-/// reads the use itself once a second.
+/// A hit reads an entry that is seldom in the processor's cache. Therefore the entry contains copies of the fields of
+/// `use`, and a hit reads `use` itself only once a second.
 final class MemoryEntry: Sendable {
-  /// Of the file name: finds the generation.
   let digest: UInt64
-  /// The generation that was in force before the disk was read.
+  /// The generation that was current before the disk was read.
   let stamp: GenerationStamp
-  /// Where generations were when it was kept.
   private let place: GenerationPlace
-  /// The moment whose first use has been noted.
+  /// The last moment whose first use was recorded.
   private let noted = Atomic(UseMoment.none.value)
   private let deadlineSeconds: Atomic<Int64>
   private let updateSeconds: Atomic<Int64>
@@ -31,13 +29,12 @@ final class MemoryEntry: Sendable {
   }
 }
 
-/// A second in which no update time became known: a second hit in it finds what the first one has found.
+/// A second in which no update time became known, so that later hits in it have the same result as the first one.
 struct UseMoment: Equatable {
   fileprivate let value: UInt64
 
   static let none = UseMoment(value: .max)
 
-  /// - Parameter settlements: how often update times have become known.
   init(_ now: UnixTime, settlements: UInt64) {
     self.init(value: UInt64(truncatingIfNeeded: now.seconds) << 20 | settlements & (1 << 20 - 1))
   }
@@ -46,28 +43,25 @@ struct UseMoment: Equatable {
 }
 
 extension MemoryEntry {
-  /// Whether a use was noted in this moment.
   func isNoted(in moment: UseMoment) -> Bool { noted.load(ordering: .acquiring) == moment.value }
 
   func note(_ moment: UseMoment) { noted.store(moment.value, ordering: .releasing) }
 
-  /// Whether memory may answer with it, if that is certain at once; counts the load if so.
+  /// Counts the load and returns `true` if the entry is known to be valid without system calls.
   func answersAtOnce(_ hit: MemoryHit) -> Bool { place.answersAtOnce(hit, ofDigest: digest, in: stamp.shared) }
 
-  /// Takes over what the use says by now. It says later times only.
+  /// Copies the current values of `use`, which only increase.
   func lookAtUse() {
     guard use.update > updateSeconds.load(ordering: .acquiring) else { return }
-    // First: who finds the new update time must not find the old deadline.
+    // First, because a thread that reads the new update time must not read the old deadline.
     deadlineSeconds.max(use.deadline.seconds, ordering: .relaxed)
     updateSeconds.max(use.update, ordering: .releasing)
   }
 
-  /// The last second in which the record is live, as far as the disk knows.
+  /// The last second in which the record is live, as far as the state of the disk is known.
   var deadline: UnixTime { UnixTime(seconds: deadlineSeconds.load(ordering: .relaxed)) }
 
-  /// The blob, with the update time that the disk has as far as it is known.
-  ///
-  /// Touches move it.
+  /// The blob with the latest known update time of the disk, which touches change.
   var current: Blob {
     let update = updateSeconds.load(ordering: .relaxed)
     guard update > blob.header.lastUpdate.seconds else { return blob }
@@ -77,17 +71,17 @@ extension MemoryEntry {
   }
 }
 
-/// When a record was used, as far as the disk knows and as memory knows. It outlives the blob in memory, so that a use
-/// is not lost when the blob is evicted before the disk was told.
+/// The uses of a record: the latest time known on disk and in memory.
+///
+/// It outlives the blob in memory, so that an eviction does not lose a use that is not on disk yet.
 final class RecordUse: Sendable {
   let key: BlobKey
-  /// Whether uses move the update time.
+  /// A Boolean value that indicates whether uses change the update time.
   let slides: Bool
-  /// Seconds to live after the update time.
+  /// The time to live after the update time in seconds.
   private let lifetime: Int64
   private let updateTime: Atomic<Int64>
   private let lastUse: Atomic<Int64>
-  /// When the disk could not be told.
   private let lastFailure = Atomic(Int64.min)
   private let isNoted = Atomic(false)
   private let isDue = Atomic(false)
@@ -101,33 +95,30 @@ final class RecordUse: Sendable {
     lastUse = Atomic(update)
   }
 
-  /// The last second in which the record is live, as far as the disk knows.
   var deadline: UnixTime { UnixTime(seconds: update).advanced(bySeconds: lifetime) }
 
   var update: Int64 { updateTime.load(ordering: .relaxed) }
   var latest: Int64 { lastUse.load(ordering: .sequentiallyConsistent) }
 
-  /// - Returns: whether the disk knows of an earlier use only.
+  /// - Returns: A Boolean value that indicates whether the time on disk is earlier.
   func use(at now: Int64) -> Bool {
     guard slides, now > update else { return false }
     if latest < now { lastUse.max(now, ordering: .sequentiallyConsistent) }
     return true
   }
 
-  /// Whether the latest use on disk is an interval old, and no write has failed since.
+  /// Returns a Boolean value that indicates whether the disk is an interval behind, and no write has failed since.
   func isOverdue(at now: Int64, interval: Int64) -> Bool {
     func isLongAgo(_ time: Int64) -> Bool { Int128(now) - Int128(time) >= Int128(interval) }
     let failure = lastFailure.load(ordering: .relaxed)
-    // One that lies ahead is from before the clock was set back.
+    // A failure in the future happened before the clock was set back.
     return isLongAgo(update) && (failure > now || isLongAgo(failure))
   }
 
-  /// Notes that a use could not be written to disk; it is not tried for an interval.
-  ///
-  /// That is so where the record has another link or is being changed.
+  /// Records that a use could not be written, because of another link or a change; it is retried after an interval.
   func wasNotTold(at now: Int64) { lastFailure.store(now, ordering: .relaxed) }
 
-  /// - Returns: true for the first call since `settle`.
+  /// - Returns: `true` for the first call since `settle`.
   func becomesNoted() -> Bool { Self.becomesTrue(isNoted) }
 
   func becomesDue() -> Bool { Self.becomesTrue(isDue) }
@@ -136,12 +127,12 @@ final class RecordUse: Sendable {
     !flag.load(ordering: .sequentiallyConsistent) && !flag.exchange(true, ordering: .sequentiallyConsistent)
   }
 
-  /// Notes that a use was written to disk, or could not be.
+  /// Records that a use was written to disk, or could not be.
   ///
-  /// A later use finds that it is not noted; or a look at `latest` after this finds the use. All of that has one order
-  /// for all threads.
+  /// A concurrent later use either finds the flags cleared, or is found by a read of `latest` after this call,
+  /// because these operations are sequentially consistent.
   ///
-  /// - Parameter time: the update time on disk, as far as it is known: the deadline goes by nothing else.
+  /// - Parameter time: The update time on disk if it is known; the deadline depends only on known times.
   func settle(_ time: UnixTime?) {
     if let time { updateTime.store(max(time.seconds, update), ordering: .relaxed) }
     isNoted.store(false, ordering: .sequentiallyConsistent)

@@ -7,14 +7,14 @@ internal import SystemPackage
 
 /// The blobs in memory.
 ///
-/// A blob is answered only while its key's generation is the one from before it was read from disk, and before its own
-/// deadline: Spec/Semantics.md, V.
+/// A blob is returned only before its deadline, and only while its key's generation is the one from before the blob
+/// was read from disk: Spec/Semantics.md, V.
 final class MemoryTier: Sendable {
   let cache: MemoryCache<BlobKey, MemoryEntry>
   let generations: Generations
   let touches: TouchBatch
   private let headers = HeaderChanges()
-  /// Of the last blob that was kept.
+  /// The location of the generations of the last blob that was added.
   private let place = Lock<GenerationPlace?>(nil)
   private let store: BlobStore
   private let now: @Sendable () -> UnixTime
@@ -37,17 +37,14 @@ final class MemoryTier: Sendable {
     now = store.configuration.now
   }
 
-  /// What is found for a key.
   enum Finding {
     case hit(MemoryEntry)
     case absent
-    /// Its time is over.
     case expired(MemoryEntry)
-    /// The disk may hold something else by now.
+    /// The record on disk may have changed.
     case outdated
   }
 
-  /// - Parameter touching: whether this counts as a use of the record.
   @inline(__always)
   func find(_ key: BlobKey, touching: Bool) -> Finding {
     guard let cached = cache.value(forKey: key) else { return .absent }
@@ -67,33 +64,30 @@ final class MemoryTier: Sendable {
     return generations.isInForce(cached.stamp, of: cached.digest, counting: nil) ? .expired(cached) : .outdated
   }
 
-  /// Whether memory may answer; if not, the blob leaves it.
+  /// Returns a Boolean value that indicates whether the entry is valid; otherwise removes it.
   private func answers(_ hit: MemoryHit, with cached: MemoryEntry) -> Bool {
     if generations.isInForce(cached.stamp, of: cached.digest, counting: hit) { return true }
     discard(cached)
     return false
   }
 
-  /// Notes the first use in a moment.
   private func note(_ cached: MemoryEntry, in moment: UseMoment, at now: UnixTime) {
     if cached.use.use(at: now.seconds) { touches.note(cached.use, at: now.seconds) }
-    // Afterwards: who finds the moment noted notes nothing.
+    // Afterwards, because a thread that finds the moment recorded does not record its own use.
     cached.note(moment)
   }
 
-  /// Whether a load would be answered from here.
   func contains(_ key: BlobKey) -> Bool {
     guard let cached = cache.peek(key), generations.stamp(of: cached.digest) == cached.stamp else { return false }
     return now() <= cached.use.deadline
   }
 
-  /// Must be taken before the read or write of a record that will be kept.
+  /// Returns a stamp, which must be taken before the read or write of a record that will be kept.
   func headerStamp(of digest: UInt64) -> HeaderChanges.Stamp { headers.stamp(of: digest) }
 
-  /// Keeps a blob of a generation, unless its header has changed since.
+  /// Adds a blob of a generation, unless its header has changed since the stamp.
   ///
-  /// - Parameter update: the update time on disk, where it has moved on since the header was read.
-  /// - Returns: the use of the record.
+  /// - Parameter update: The update time on disk if it has changed since the header was read.
   @discardableResult
   func keep(
     _ blob: Blob, digest: UInt64, in stamp: GenerationStamp, since header: HeaderChanges.Stamp, update: UnixTime?
@@ -110,10 +104,10 @@ final class MemoryTier: Sendable {
     return use
   }
 
-  /// Where generations are now.
+  /// Returns the current location of the generations.
   ///
-  /// Where that is another place than for the last blob, all blobs are outdated. They leave, because each would keep the
-  /// file open in which its generation was.
+  /// If it differs from the location for the last blob, all blobs are outdated. They are removed, because each would
+  /// keep the file of its generation open.
   private func currentPlace() -> GenerationPlace {
     let (current, isAnother) = place.withLock { place in
       let current = generations.place(after: place)
@@ -124,43 +118,40 @@ final class MemoryTier: Sendable {
     return current
   }
 
-  /// Notes a change of a header on disk, so that memory does not answer old locks.
+  /// Records a change of a header on disk, so that memory does not return old locks.
   func didChangeHeader(of key: BlobKey, digest: UInt64) {
     headers.note(digest)
     discard(key)
   }
 
-  /// The record of a key was touched on disk, at this time or later.
+  /// Records that the record of a key was touched on disk, at this time or later.
   func wasTouched(_ key: BlobKey, digest: UInt64, at time: UnixTime) {
     headers.note(digest)
     guard let cached = cache.peek(key), cached.use.slides else { return }
-    // The clock went back, and the record's deadline with it.
+    // The clock was set back, and with it the record's deadline.
     guard time.seconds >= cached.use.update else { return discard(cached) }
     cached.use.settle(time)
     touches.didSettle()
   }
 
-  /// Takes a key out of memory.
   func discard(_ key: BlobKey) { cache.removeValue(forKey: key) }
 
   private func discard(_ cached: MemoryEntry) {
-    // Another may have put a newer one there.
+    // Another thread may have added a newer entry.
     cache.removeValue(forKey: cached.blob.key) { $0 === cached }
   }
 
-  /// The bytes of memory that a blob takes: payload, key, and the objects around them.
-  ///
-  /// Those are two objects, the header, the storage of `Data` and the cache's own slot: about 350 bytes with the
-  /// allocator's share.
+  /// Returns the memory that a blob takes, including about 350 bytes for two objects, the header, the storage of
+  /// `Data`, the cache's slot and the allocator's share.
   private static func cost(of blob: Blob) -> Int {
     blob.payload.count + blob.key.string.utf8.count + (blob.extendedData?.count ?? 0) + 350
   }
 }
 
-/// Counts changes of headers by this process's caches: generations tell of payloads only.
+/// Counts changes of headers by this process's caches, because generations only cover payloads.
 ///
-/// A reader that keeps a record looks afterwards if the header was changed meanwhile. A change is counted before it
-/// looks for kept records. So one of the two finds the other.
+/// A reader adds a record and then checks for changes of the header. A change is counted before its caller checks for
+/// entries in memory. So one of the two finds the other.
 final class HeaderChanges: Sendable {
   struct Stamp: Equatable, Sendable {
     fileprivate let value: UInt32

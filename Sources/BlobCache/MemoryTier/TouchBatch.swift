@@ -4,34 +4,31 @@ internal import Logging
 internal import Locks
 internal import Synchronization
 
-/// Writes uses that memory has answered to disk, many at a time.
+/// Writes uses of records that memory has answered to disk, in batches.
 ///
-/// It writes each record's at most once per interval, away from the caller. Before a collection, which goes by the
-/// update times, it writes all of them.
+/// Each record is written at most once per interval, not on the caller's thread. Before a collection, which depends
+/// on the update times, all uses are written.
 final class TouchBatch: Sendable {
   private struct State {
-    /// Used since the disk was told, less than an interval ago.
+    /// Uses that are not on disk, for less than an interval.
     var noted: [RecordUse] = []
-    /// To be written now.
     var due: [RecordUse] = []
     var isScheduled = false
   }
 
-  /// Uses that are noted at the most, before they are written early: some megabytes.
+  /// The number of recorded uses above which they are written early: some megabytes.
   private static let mostNoted = 1 << 16
 
-  /// Uses that wait to be written, before loads write them themselves: a tenth of a second's work.
+  /// The number of due uses above which loads write their own: a tenth of a second's work.
   private static let mostDue = 1 << 12
 
   let intervalSeconds: Int64
   private let store: BlobStore
   private let lane: Lane
   private let state = Lock(State())
-  /// Held while a batch is written: after a write, all uses noted before are on disk.
-  ///
-  /// This holds also for those that another thread writes.
+  /// Held while a batch is written, so that after a write, all earlier uses are on disk, whichever thread wrote them.
   private let writing = Lock((), rank: .touches)
-  /// How often update times on disk have become known.
+  /// The number of times that update times on disk have become known.
   private let settlements = Atomic<UInt64>(0)
 
   init(of store: BlobStore, interval: Duration, lane: Lane) {
@@ -41,15 +38,13 @@ final class TouchBatch: Sendable {
     self.lane = lane
   }
 
-  /// The moment of a use.
   func moment(at now: UnixTime) -> UseMoment {
     UseMoment(now, settlements: settlements.load(ordering: .acquiring))
   }
 
-  /// Update times on disk have become known, by `RecordUse.settle`: uses look at them again.
+  /// Records that update times have become known by `RecordUse.settle`, so that uses read them again.
   func didSettle() { settlements.wrappingAdd(1, ordering: .releasing) }
 
-  /// Notes that a record was used, later than the disk knows.
   func note(_ use: RecordUse, at now: Int64) {
     if use.isOverdue(at: now, interval: intervalSeconds) {
       guard use.becomesDue() else { return }
@@ -68,10 +63,9 @@ final class TouchBatch: Sendable {
     }
   }
 
-  /// Whether the disk keeps up with `write(_:at:)`.
+  /// A Boolean value that indicates whether the disk keeps up with `write(_:at:)`.
   var hasRoom: Bool { state.withLock { $0.due.count < Self.mostDue } }
 
-  /// Has a use written to disk, soon.
   func write(_ use: RecordUse, at time: UnixTime) {
     guard use.use(at: time.seconds), use.becomesDue() else { return }
     schedule { $0.due.append(use) }
@@ -84,7 +78,7 @@ final class TouchBatch: Sendable {
       return !state.isScheduled
     }
     guard starts else { return }
-    // Where the lane is closed, `close` writes what is noted; without a thread, the next to come due has it written.
+    // If the lane is closed, `close` writes the uses; without a thread, the next due use schedules the write again.
     lane.submit(.low) {
       self.write(all: false)
     } orFail: { _ in
@@ -92,7 +86,7 @@ final class TouchBatch: Sendable {
     }
   }
 
-  /// Writes what is due, or all that was noted. Blocks.
+  /// Writes the due uses, or all recorded ones. Blocks.
   func write(all: Bool) {
     writing.withLock { _ in writeBatch(all: all) }
   }
@@ -111,20 +105,20 @@ final class TouchBatch: Sendable {
       let update = refresh(use, to: latest)
       if update == nil { use.wasNotTold(at: store.configuration.now().seconds) }
       use.settle(update)
-      // Until now, later uses counted as noted.
+      // Until now, later uses were not recorded, because the flag was set.
       if use.latest > latest { note(use, at: use.latest) }
     }
     if !uses.isEmpty { didSettle() }
   }
 
-  /// - Returns: the update time on disk, as far as it is known.
+  /// - Returns: The update time on disk if it is known.
   private func refresh(_ use: RecordUse, to latest: Int64) -> UnixTime? {
-    // Else it was noted, and due since: it is in both lists, and was written the first time.
+    // Otherwise the use became due after it was recorded: it is in both lists, and was written the first time.
     guard latest > use.update else { return nil }
     do {
       return try store.refresh(use.key, to: UnixTime(seconds: latest))
     } catch {
-      // Its record lives a little shorter, as with a load whose touch did not succeed.
+      // The record then expires a little earlier, as after a load whose touch has failed.
       LockOrder.outside { store.configuration.logger.debug("\(error)") }
       return nil
     }

@@ -1,75 +1,63 @@
 public import BlobRecord
 public import BlobStore
 
-/// Something that a cache has done, or found.
+/// An event in a cache.
 public struct CacheEvent: Sendable {
   public enum Kind: Sendable {
-    /// A blob was stored on disk, or staged to be. Each store is told once.
+    /// A blob was stored on disk or staged. Each store is reported once.
     case stored(staged: Bool)
-    /// A blob that was staged is on disk.
+    /// A staged blob was written to disk.
     case written
-    /// A load was answered from this tier. Each load is one hit or one miss, or throws.
+    /// A load was answered from this tier. Each load is either one hit or one miss, or throws.
     case hit(Tier)
-    /// A load found nothing that is live, or nothing that will do.
+    /// A load found no live blob, or none that is usable.
     case miss
-    /// A blob past its time left this tier.
-    ///
-    /// It left memory when it was asked for, or disk by a collection.
+    /// An expired blob was removed from this tier: from memory by a lookup, or from disk by a collection.
     case expired(Tier)
-    /// A blob left this tier to make room.
-    ///
-    /// It left memory and is still on disk, or it left disk by a collection or a trim.
+    /// A blob was removed to free space: from memory, but not from disk, or from disk by a collection or a trim.
     case evicted(Tier)
     /// A record was removed by its key.
     case removed
-    /// What lies beside a blob's payload was replaced; the bytes are its.
+    /// The extended data of a blob were replaced; `byteCount` is the size of the new data.
     case extendedDataReplaced
-    /// A record was found damaged, or its blob did not decode to a value.
-    ///
-    /// A load found it, or a collection removed it for that.
+    /// A load found a damaged record or a blob that could not be decoded, or a collection removed a damaged record.
     case damaged(any Error)
-    /// A producer made a blob that was missing, or made it anew.
+    /// A producer created a missing blob, or created a blob again.
     case produced
-    /// An expired blob was answered because its producer failed, as `ProductionOptions.staleIfError` allows.
+    /// An expired blob was returned because its producer failed, as `ProductionOptions.staleIfError` allows.
     case stale(any Error)
-    /// A staged blob could not be written, or a produced one not stored.
-    ///
-    /// The produced one was answered all the same.
+    /// A staged blob could not be written, or a produced one, which was still returned, could not be stored.
     case writeFailed(any Error)
-    /// A blob came from the remote tier, and lies on disk.
+    /// A blob was fetched from the remote tier and stored on disk.
     case fetched
-    /// A blob has reached the remote tier.
+    /// A blob was uploaded to the remote tier.
     case uploaded
-    /// A request to the remote tier failed: a `RemoteError`. What asked for it goes on without.
+    /// A request to the remote tier failed with a `RemoteError`; the operation continues without the tier.
     case remoteFailed(any Error)
-    /// A store or a removal does not reach the remote tier.
-    ///
-    /// The engine failed, too many waited, or the cache was closed.
+    /// A change was not sent to the remote tier: the engine failed, the queue was full or the cache was closed.
     case remoteChangeDropped
-    /// A collection or trim has ended, after an event for each record that it removed.
-    ///
-    /// It was asked for, is on schedule, or was begun by a store to keep a limit.
+    /// A requested, scheduled or automatic collection or trim has ended, after an event for each removed record.
     case collected(BlobStore.CollectionReport)
   }
 
-  /// Where a blob was found.
+  /// The tier of a blob.
   public enum Tier: String, CaseIterable, Sendable {
     case memory
     /// Staged, and not on disk yet.
     case staged
     case disk
-    /// The tier that other machines share.
+    /// The tier that machines share.
     case remote
   }
 
   public let kind: Kind
-  /// nil for an event about several keys, or if neither the file's name nor the record tells it.
+  /// The key, or `nil` for an event about several keys, or if neither the file name nor the record contains the key.
   public let key: BlobKey?
-  /// Bytes of the payload, or of the new extended data; 0 for other events.
+  /// The size of the payload or of the new extended data in bytes; 0 for other events.
   public let byteCount: Int
-  /// How long it took, without the time in the queue; zero for answers from memory.
+  /// The duration without the time in the queue; zero for answers from memory.
   public let duration: Duration
-  /// How long it waited for a thread.
+  /// The time that the operation waited for a thread.
   public let queueTime: Duration
 
   init(
@@ -84,7 +72,6 @@ public struct CacheEvent: Sendable {
 }
 
 extension CacheEvent {
-  /// A collection, also one that a store has started, has removed a record.
   init(_ record: CollectedRecord) {
     let kind: Kind =
       switch record.cause {
@@ -97,17 +84,16 @@ extension CacheEvent {
 }
 
 extension BlobCache {
-  /// The events of the cache from now on.
+  /// An asynchronous stream of the cache's events from now on.
   ///
-  /// There may be many listeners, and each gets all events. A slow one loses the oldest events beyond 256. The stream
-  /// ends when the cache is closed.
-  ///
-  /// Without a listener no event is made. A dashboard's counters are better served by the trait `Metrics`.
+  /// Each of any number of listeners receives all events, but a slow one loses the oldest beyond 256. The stream ends
+  /// when the cache is closed. Without listeners, no events are created. For dashboards, prefer the trait `Metrics`.
   public var events: AsyncStream<CacheEvent> { events(bufferSize: 256) }
 
-  /// The events of the cache from now on, with another buffer.
+  /// Returns an asynchronous stream of the cache's events from now on.
   ///
-  /// - Parameter bufferSize: events that wait for the listener at the most; at least one.
+  /// - Parameter bufferSize: The maximum number of buffered events, at least one.
+  /// - Returns: The stream, which ends when the cache is closed.
   public func events(bufferSize: Int) -> AsyncStream<CacheEvent> {
     engine.observer.events.events(bufferSize: bufferSize)
   }

@@ -1,8 +1,7 @@
 #if Metrics
   internal import Metrics
 
-  /// Counters and timers of swift-metrics, named `blobcache.…`, with the directory as the dimension `cache`. The article
-  /// Metrics lists them.
+  /// Counters and timers of swift-metrics, with the directory as the dimension `cache`: see the article Metrics.
   struct CacheMetrics: Sendable {
     private let memoryHits, stagedHits, diskHits, remoteHits, misses, stores, removals, damages, productions, stale,
       failures: Counter
@@ -11,7 +10,7 @@
     private let uploads, remoteFailures, remoteDrops: Counter
     private let loadTimer, storeTimer, productionTimer, queueTimer: Metrics.Timer
 
-    /// - Returns: nil if there was no metrics system when the cache was made; then nothing is counted.
+    /// - Returns: `nil` if no metrics system was bootstrapped when the cache was created, so that nothing is counted.
     init?(cache: String) {
       guard !(MetricsSystem.factory is NOOPMetricsHandler) else { return nil }
       let name = [("cache", cache)]
@@ -93,7 +92,7 @@
     }
   }
 #else
-  /// The trait `Metrics` is off: there is nothing to count with.
+  /// The implementation without the trait `Metrics`.
   struct CacheMetrics: Sendable {
     init?(cache: String) { return nil }
     func record(_ event: CacheEvent) {}

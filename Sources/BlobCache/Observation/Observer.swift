@@ -3,7 +3,7 @@ internal import Locks
 internal import Logging
 internal import Synchronization
 
-/// The listeners to what the cache does: event streams and metrics.
+/// The listeners of the cache's events: event streams and metrics.
 struct Observer: Sendable {
   let events = EventBroadcast()
   let metrics: CacheMetrics?
@@ -12,7 +12,7 @@ struct Observer: Sendable {
     metrics = CacheMetrics(cache: cache)
   }
 
-  /// Whether anybody does. Without, no event is made, and no clock read for one.
+  /// A Boolean value that indicates whether there are listeners; otherwise no events are created.
   var isWatching: Bool { metrics != nil || events.isHeard }
 
   func tell(_ event: @autoclosure () -> CacheEvent) {
@@ -22,18 +22,17 @@ struct Observer: Sendable {
     events.send(event)
   }
 
-  /// Measures a duration, if there is a listener.
   func stopwatch() -> Stopwatch { Stopwatch(start: isWatching ? .now : nil) }
 }
 
-/// How long something has taken; zero without a listener.
+/// A duration since the start, or zero without listeners.
 struct Stopwatch: Sendable {
   fileprivate let start: ContinuousClock.Instant?
 
   var elapsed: Duration { start.map { $0.duration(to: .now) } ?? .zero }
 }
 
-/// Hands events to all listeners; a slow one loses the oldest.
+/// Sends events to all listeners; a slow one loses the oldest.
 final class EventBroadcast: Sendable {
   private struct State: Sendable {
     var listeners: [UInt64: AsyncStream<CacheEvent>.Continuation] = [:]
@@ -44,7 +43,6 @@ final class EventBroadcast: Sendable {
   private let state = Lock(State())
   private let listenerCount = Atomic(0)
 
-  /// Whether there is a listener: without one, an event need not be made.
   var isHeard: Bool { listenerCount.load(ordering: .relaxed) > 0 }
 
   func events(bufferSize: Int) -> AsyncStream<CacheEvent> {
@@ -90,9 +88,7 @@ final class EventBroadcast: Sendable {
 #if Tracing
   internal import Tracing
 
-  /// Makes a span of swift-distributed-tracing around an operation that goes to disk, or produces.
-  ///
-  /// The key is an attribute, so a tracer must be trusted with keys.
+  /// Creates a tracing span for an operation on disk or a production; the tracer must be trusted with the key.
   func withSpan<Result>(
     _ operation: String, _ key: BlobKey?, _ body: () async throws -> Result
   ) async throws -> Result {
@@ -109,7 +105,7 @@ final class EventBroadcast: Sendable {
     }
   }
 #else
-  /// The trait `Tracing` is off: there is nothing to make spans with.
+  /// The implementation without the trait `Tracing`.
   func withSpan<Result>(
     _ operation: String, _ key: BlobKey?, _ body: () async throws -> Result
   ) async throws -> Result {

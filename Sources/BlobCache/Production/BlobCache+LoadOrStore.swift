@@ -3,22 +3,22 @@ public import BlobStore
 internal import Synchronization
 
 extension BlobCache {
-  /// The live blob stored under a key, or the one that `produce` makes, which is stored.
+  /// Loads the live blob of a key, or produces and stores it.
   ///
-  /// One producer runs for a key, and all tasks that ask for it wait. If it throws, all of them get the error, and
-  /// nothing is stored. A cancelled task stops waiting; when none is left, the producer is cancelled. A damaged record
-  /// is produced anew. If the blob cannot be stored, the store's error is thrown, unless the options say that it is
-  /// answered all the same.
+  /// Concurrent requests for a key are coalesced: one producer runs, and all tasks wait for it. If it throws, all of
+  /// them get the error, and nothing is stored. A cancelled task stops waiting, and the producer is cancelled when
+  /// the last task has stopped. A damaged record is produced again. If the blob cannot be stored, the store's error
+  /// is thrown, unless `answersUnstored` is set.
   ///
-  /// The blob is stored only if no process has stored or removed the key since the production began. Else the earlier
-  /// callers get it, and later ones begin anew.
+  /// The blob is stored only if no process has stored or removed the key since the production began. Otherwise, the
+  /// earlier callers get the blob without a store, and later callers begin a new production.
   ///
-  /// The producer runs in a task of its own, with the task-local values of the first caller and the highest priority of
-  /// all. It must not ask for its own key, nor for one whose producer waits for it: that is `recursiveProduction`. This
-  /// holds also in tasks that the producer begins, so detach tasks that it does not wait for. A detached task that it
-  /// does wait for must not ask for its key: the two would wait for each other without end.
+  /// The producer runs in a separate task, with the task-local values of the first caller and the highest priority of
+  /// all. It must not request its own key, nor a key whose producer waits for it, which throws `recursiveProduction`.
+  /// This also applies to tasks that the producer begins, so detach tasks that it does not wait for. A detached task
+  /// that it does wait for must not request its key, because both would wait for each other forever.
   ///
-  /// - Throws: what `produce` throws; `recursiveProduction`; as `load` and `store`; `CancellationError`.
+  /// - Throws: The errors of `produce`; `recursiveProduction`; the errors of `load` and `store`; `CancellationError`.
   public func load(
     _ key: BlobKey, options: ProductionOptions = ProductionOptions(),
     orStore produce: @escaping @Sendable () async throws -> Data
@@ -27,12 +27,11 @@ extension BlobCache {
       ProductionRequest(key: key, options: options, isAcceptable: { _ in true }) { Produced(try await produce()) })
   }
 
-  /// The live blob stored under a key, or the one that `produce` makes, which is stored as it says.
+  /// Loads the live blob of a key, or produces it and stores it as the producer specifies.
   ///
-  /// As `load(_:options:orStore:)`, for producers that learn from their source how long a blob lives, and whether it may be
-  /// stored at all.
+  /// It is `load(_:options:orStore:)` for sources that specify how long a blob lives, and whether it may be stored.
   ///
-  /// - Throws: as `load(_:options:orStore:)`; `invalidTimeToLive` for a time to live of zero or less.
+  /// - Throws: The errors of `load(_:options:orStore:)`; `invalidTimeToLive` for a time to live of zero or less.
   @_disfavoredOverload
   public func load(
     _ key: BlobKey, options: ProductionOptions = ProductionOptions(),
@@ -49,12 +48,12 @@ extension BlobCache {
     func answer(_ found: LookupResult?) -> Blob? {
       guard let found, let blob = found.blob, request.isAcceptable(blob) else { return nil }
       engine.observer.tell(found.event(for: key))
-      // A production under way may replace the blob already.
+      // A production in progress may already replace the blob.
       if engine.isAged(blob, request.options), !engine.productions.isUnderWay(name) { engine.refresh(request) }
       return blob
     }
     if let blob = answer(engine.findResident(key, touching: true)) { return blob }
-    // A production under way has looked already. What is missing here, the production looks for once more.
+    // A production in progress has already looked up the key. A new production repeats the lookup of a missing key.
     let found =
       engine.productions.isUnderWay(name) ? nil : engine.loadWithoutWaiting(key, touching: true, tellsAbsence: false)
     if found != nil { await engine.giveWay() }
@@ -62,20 +61,18 @@ extension BlobCache {
     let tally = LoadTally(of: key, engine.observer)
     while true {
       let answer = try await engine.productions.answer(to: name) { production in
-        // A request that looks again is one use.
+        // A second lookup of one request does not count as another use.
         try await engine.find(request, in: production, tally, touching: found == nil)
       }
       if !answer.isOwn { tally.tell(answer, isAcceptable: request.isAcceptable) }
       let blob = try answer.result.get()
-      // The blob of another caller's producer may not be acceptable here.
+      // Another caller's producer may produce a blob that is not acceptable here.
       if answer.isOwn || request.isAcceptable(blob) { return blob }
     }
   }
 }
 
-/// Tells of a load that may produce, once: a hit or a miss.
-///
-/// Such a load may look more than once.
+/// Reports one hit or miss for a load that may produce, even if it looks up the key more than once.
 final class LoadTally: Sendable {
   private let key: BlobKey
   private let observer: Observer
@@ -86,17 +83,15 @@ final class LoadTally: Sendable {
     self.observer = observer
   }
 
-  /// Counts the load's own look: a hit if the blob is acceptable, else a miss.
   func tell(_ finding: LookupResult, isAcceptable: Bool) {
     tell(isAcceptable ? finding.event(for: key) : finding.miss(for: key))
   }
 
-  /// Tells of a production that the load has joined.
   func tell(_ answer: ProductionTable.Answer, isAcceptable: (Blob) -> Bool) {
     switch (answer.production.look, answer.result) {
     case (.hit(let tier), .success(let blob)) where isAcceptable(blob):
       tell(CacheEvent(.hit(tier), key, byteCount: blob.payload.count))
-    // The disk could not be read, which was told.
+    // A failed read of the disk was already reported.
     case (nil, _): break
     default: tell(CacheEvent(.miss, key))
     }

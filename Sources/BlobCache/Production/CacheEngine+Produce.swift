@@ -3,15 +3,13 @@ internal import BlobStore
 internal import Logging
 
 extension CacheEngine {
-  /// The one production of a key: looks on disk, and produces.
-  ///
-  /// - Parameter touching: false if the request has counted its use before.
+  /// Looks up a key on disk and produces a missing blob: the body of the key's only production.
   func find(
     _ request: ProductionRequest, in production: Production, _ tally: LoadTally, touching: Bool
   ) async throws -> Blob {
     let key = request.key
     let refreshing = Production.Name(key: key, kind: .refresh)
-    // Asked before the disk is: a refresh that has ended in between has stored what this look may have missed.
+    // This is read before the disk, because a refresh that ends in between has stored a blob.
     let wasRefreshed = productions.isUnderWay(refreshing)
     var found = try await lookUp(key, touching: touching)
     if found.blob == nil, let blob = try await fetch(key) { found = LookupResult(blob: blob, tier: .remote) }
@@ -26,7 +24,6 @@ extension CacheEngine {
       return try await produceMissing(request, found.blob == nil ? .empty : .unacceptable, in: production)
     }
     let answer = try await productions.answer(to: refreshing) { production in
-      // It has just ended.
       let found = try await self.lookUp(key, touching: false).blob
       if let found, request.isAcceptable(found) { return found }
       return try await self.produceMissing(request, found == nil ? .empty : .unacceptable, in: production)
@@ -43,10 +40,7 @@ extension CacheEngine {
     return try await produce(request, place, in: production, isDone: request.isAcceptable)
   }
 
-  /// Looks for a blob, without telling of a hit or a miss.
-  ///
-  /// - Parameter touching: false for another look of one request, which is no other use.
-  /// - Returns: nothing found also for a damaged record, unless it may be another version's.
+  /// Looks up a blob without reporting a hit or a miss. A damaged record is missing if it may be replaced.
   func lookUp(_ key: BlobKey, touching: Bool) async throws -> LookupResult {
     do {
       return try await lanes.reads.run { try self.findMissing(key, touching: touching, queueTime: $0) }
@@ -55,15 +49,13 @@ extension CacheEngine {
     }
   }
 
-  /// Produces and stores, as the options say: also while another process does, or not.
-  ///
-  /// - Parameter isDone: whether a blob that another process has stored meanwhile will do.
+  /// Produces and stores a blob, unless another process has just stored one for which `isDone` returns `true`.
   func produce(
     _ request: ProductionRequest, _ place: ProductionPlace, in production: Production,
     isDone: @escaping @Sendable (Blob) -> Bool
   ) async throws -> Blob {
     let stopwatch = observer.stopwatch()
-    // Before the lock across processes: others need not wait for this one's turn here.
+    // The place is taken before the lock, so that other processes do not wait for this process's limit.
     return try await places.withPlace(for: production) {
       let queueTime = stopwatch.elapsed
       guard request.options.acrossProcesses else {
@@ -89,11 +81,11 @@ extension CacheEngine {
       {
         failures.note(error, of: key, for: time)
       }
-      // The blob that is refreshed is live, and was answered already.
+      // A blob that is being refreshed is live, and was already returned.
       if place == .aged || error is CancellationError || Task.isCancelled { throw error }
       return try await staleBlob(for: request, after: error)
     }
-    // No caller waits for it any more, and a cancelled producer may return half a blob.
+    // The last caller may have left, and a cancelled producer may return a partial blob.
     try Task.checkCancellation()
     observer.tell(
       CacheEvent(
@@ -102,7 +94,7 @@ extension CacheEngine {
     guard produced.isStored else { return try unstored(store, for: key) }
     do {
       let blob = try await lanes.writes.run { queueTime in
-        // Others wait for the production lock, and look on disk when they have it.
+        // Other processes wait for the production lock, and then look up the blob on disk.
         if !request.options.acrossProcesses, let staged = try self.stage(store, for: key) { return staged }
         return try self.writeInTurn(store, for: key, queueTime: queueTime)
       }
@@ -119,40 +111,36 @@ extension CacheEngine {
     }
   }
 
-  /// The condition under which a production that begins now is stored at its end.
+  /// Returns the condition under which a production that begins now is stored.
   func condition(of production: Production) async throws -> StoreCondition {
     let isWanted = { @Sendable in !production.isSuperseded }
     do {
       let key = production.name.key
-      // Without the disk, as nearly always.
+      // The history is nearly always known without the disk.
       if !isStaged(key), let history = try store.history(of: key) {
         return StoreCondition(history: history, isWanted: isWanted)
       }
       let history = try await lanes.writes.run { _ in
-        // The staged blob is older than the production, and must not be taken for a later change.
+        // The buffered blob is older than the production, and must not count as a later change.
         self.writeStaged(key)
         return try self.store.firstHistory(of: key)
       }
       return StoreCondition(history: history, isWanted: isWanted)
     } catch let error as BlobStoreError {
-      // The store of the produced blob will meet the error too, and report it.
+      // The store of the produced blob will report the error.
       store.configuration.logger.debug("no generation: \(error)")
       return StoreCondition(history: KeyHistory(), isWanted: isWanted)
     }
   }
 
-  /// The answer for a produced blob that is not stored.
-  ///
-  /// - Throws: `invalidTimeToLive`: such a blob was never meant to be stored.
+  /// Returns a produced blob that is not stored, or throws `invalidTimeToLive` as a store would.
   private func unstored(_ request: StoreRequest, for key: BlobKey) throws -> Blob {
     let header = try store.prospectiveHeader(
       for: key, request.payload.bytes, request.extendedData, ttl: request.ttl)
     return request.blob(key, header)
   }
 
-  /// The expired blob of a key, if the options let it answer in place of a failed producer.
-  ///
-  /// - Throws: the producer's failure, if no blob is young enough.
+  /// Returns a recent enough expired blob of a key if the options allow it, or throws the producer's error.
   private func staleBlob(for request: ProductionRequest, after failure: any Error) async throws -> Blob {
     guard let age = request.options.staleIfError?.wholeSeconds, age > 0 else { throw failure }
     let time = store.configuration.now().advanced(bySeconds: -age)
@@ -168,7 +156,6 @@ extension CacheEngine {
     return stale
   }
 
-  /// Produces while no other process does.
   private func produceAlone(
     _ request: ProductionRequest, _ place: ProductionPlace, in production: Production, queueTime: Duration,
     isDone: @escaping @Sendable (Blob) -> Bool
@@ -193,11 +180,9 @@ extension CacheEngine {
     }
   }
 
-  /// Produces something under a key while no other process does, unless another has done so.
+  /// Produces a result for a key while holding the production lock, unless another process has produced it.
   ///
-  /// - Parameters:
-  ///   - patience: how long to wait for others, before producing all the same.
-  ///   - lookAgain: finds the blob of another producer.
+  /// - Parameter patience: The time to wait for the lock before producing without it.
   func inTurn<Result>(
     of key: BlobKey, waitingAtMost patience: Duration, lookAgain: () async throws -> Result?,
     orProduce produce: () async throws -> Result
@@ -220,9 +205,7 @@ extension CacheEngine {
 }
 
 extension RecordError {
-  /// Whether a store may replace the damaged record.
-  ///
-  /// It must not if a later version may have written the record.
+  /// A Boolean value that indicates whether a store may replace the record: not if a later version may have written it.
   var mayBeReplaced: Bool {
     switch self {
     case .notEnoughDataToGetHeader, .magicMismatch, .invalidHeaderCRC, .wrongPayloadSize, .payloadChecksumMismatch,
@@ -234,7 +217,7 @@ extension RecordError {
 }
 
 extension Duration {
-  /// Whole seconds, rounded up, held between 0 and 2^62.
+  /// The whole seconds, rounded up and clamped to 0...2^62.
   var wholeSeconds: Int64 {
     guard self < .seconds(1 << 62) else { return 1 << 62 }
     let (seconds, attoseconds) = max(self, .zero).components
@@ -243,7 +226,6 @@ extension Duration {
 }
 
 extension CacheEngine {
-  /// Whether a blob is old enough to be produced anew.
   func isAged(_ blob: Blob, _ options: ProductionOptions) -> Bool {
     guard let age = options.refreshesAfter?.wholeSeconds, blob.header.ttl > 0 else { return false }
     let spread = (0...1).contains(options.refreshSpread) ? options.refreshSpread : 0
@@ -251,7 +233,7 @@ extension CacheEngine {
     return store.configuration.now() >= blob.header.lastUpdate.advanced(bySeconds: seconds)
   }
 
-  /// A number from 0 to 1 that this cache draws for a key. Other processes and machines draw others.
+  /// Returns a number from 0 to 1 for a key, which differs between caches, processes and machines.
   private func refreshLot(of key: BlobKey) -> Double {
     var hasher = Hasher()
     hasher.combine(refreshSeed)
@@ -259,9 +241,7 @@ extension CacheEngine {
     return Double(UInt64(bitPattern: Int64(hasher.finalize())) >> 11) / Double(1 << 53)
   }
 
-  /// Produces a live but old blob anew, without a waiting caller.
-  ///
-  /// It does nothing if that is under way.
+  /// Produces a live but old blob in the background, unless a refresh is in progress.
   func refresh(_ request: ProductionRequest) {
     let key = request.key
     guard failures.failure(of: key) == nil else { return }
@@ -270,12 +250,11 @@ extension CacheEngine {
       do {
         if let blob = try await self.lookUp(key, touching: false).blob {
           if isDone(blob) { return blob }
-          // Another machine may have been first.
           if let newer = try await self.newerBlob(key, in: production), isDone(newer) { return newer }
         }
         return try await self.produce(request, .aged, in: production, isDone: isDone)
       } catch {
-        // The caller has its answer. The stored blob stays, and the next call tries again.
+        // The caller already has its blob. The stored blob stays, and the next call tries again.
         self.store.configuration.logger.debug("not refreshed: \(key): \(error)")
         throw error
       }

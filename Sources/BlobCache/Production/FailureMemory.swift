@@ -1,7 +1,7 @@
 internal import BlobRecord
 internal import MemoryCache
 
-/// Keys that could not be produced a short while ago, and why.
+/// The recent errors of producers, by key.
 final class FailureMemory: Sendable {
   private struct Failure: Sendable {
     let error: any Error
@@ -11,16 +11,15 @@ final class FailureMemory: Sendable {
   private let failures: MemoryCache<BlobKey, Failure>
   private let now: @Sendable () -> ContinuousClock.Instant
 
-  /// - Parameter now: a clock that is never set: so a change of the time of day prolongs no failure.
+  /// - Parameter now: A monotonic clock, so that a change of the time of day does not prolong an error.
   init(respondsToMemoryPressure: Bool, now: @escaping @Sendable () -> ContinuousClock.Instant) {
-    // Some megabytes at the most; the oldest give way.
+    // The limit takes some megabytes. The oldest errors are evicted.
     var configuration = MemoryCacheConfiguration(limits: MemoryCacheLimits(count: 1 << 14))
     configuration.respondsToMemoryPressure = respondsToMemoryPressure
     failures = MemoryCache(configuration)
     self.now = now
   }
 
-  /// Whether it gives memory back when the system runs short of it; for tests.
   var respondsToMemoryPressure: Bool { failures.configuration.respondsToMemoryPressure }
 
   func failure(of key: BlobKey) -> (any Error)? {
@@ -33,7 +32,7 @@ final class FailureMemory: Sendable {
   }
 
   func note(_ error: any Error, of key: BlobKey, for time: Duration) {
-    // A sum with the longest of durations would not be an instant.
+    // The time is clamped, because an instant cannot represent a sum with the longest durations.
     failures.setValue(Failure(error: error, end: now().advanced(by: min(time, .seconds(1 << 32)))), forKey: key)
   }
 

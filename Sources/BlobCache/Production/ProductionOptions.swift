@@ -1,42 +1,37 @@
 internal import BlobRecord
 public import BlobStore
 
-/// How `load(_:orStore:)` goes about a blob that is missing.
+/// The options of `load(_:orStore:)` for a missing blob.
 public struct ProductionOptions: Hashable, Sendable {
-  /// The time to live of the produced blob, or nil for the default expiration.
-  ///
-  /// That one is counted from the last access.
+  /// The time to live of the produced blob, or `nil` for the default expiration from the last access.
   public var ttl: Duration?
-  /// The locks of the blob produced. A blob that is refreshed for its age keeps the locks it has, whatever this says.
+  /// The locks of the produced blob. A blob that is refreshed keeps its locks instead.
   public var locks: BlobStore.LockPolicy
-  /// Whether a produced blob that cannot be stored is answered all the same.
+  /// A Boolean value that indicates whether a produced blob is returned even if it cannot be stored.
   ///
   /// The volume may be full, the limit reached by locked records, or the blob too large. An event (`writeFailed`) and
-  /// the log tell of it, and the next call produces the blob again. If false, the default, the store's error is thrown.
+  /// the log report the error, and the next call produces the blob again. If `false`, the error is thrown.
   public var answersUnstored = false
-  /// How long a failure of the producer is remembered; nil not to.
-  ///
-  /// Until then the failure is thrown to each call for the key, without producing. It is rounded up to a second. A
-  /// store of the key ends it, and so does the end of the process. Cancellations are not remembered.
+  /// The time for which an error of the producer is remembered, or `nil` to not remember it.
   public var remembersFailuresFor: Duration?
-  /// The age from which on a live blob is answered and produced anew; nil not to.
+  /// The age from which on a live blob is returned and refreshed in the background, or `nil` to never refresh.
   ///
-  /// It counts from the store, so only blobs with a `ttl` of their own have an age.
+  /// The age counts from the store, and only applies to blobs with their own `ttl`.
   public var refreshesAfter: Duration?
-  /// The part of `refreshesAfter`, from 0 to 1, by which the age is less: a share of it by chance, for each key and cache. Another number counts as 0.
+  /// The maximum fraction, from 0 to 1, by which a random share shortens `refreshesAfter` for each key and cache.
   ///
-  /// So processes and machines that have one blob do not all produce it at once.
+  /// So processes and machines do not all refresh a blob simultaneously. Any other number counts as 0.
   public var refreshSpread: Double = 0
-  /// How long after its end an expired blob is answered if its producer fails; nil not to.
+  /// The time after its expiration for which a blob is returned if its producer fails, or `nil` to throw the error.
   ///
-  /// The blob must still be on disk: a collection removes it. It is not stored anew, so the next call tries to produce again,
-  /// unless the failure is remembered. An event (`stale`) tells of the error. A cancelled task gets `CancellationError`.
+  /// The blob must still be on disk, as a collection removes it. The next call tries to produce, unless the error is
+  /// remembered. An event (`stale`) reports the error. A cancelled task gets `CancellationError`.
   public var staleIfError: Duration?
-  /// Whether one process at a time produces a blob, of all that share the directory.
+  /// A Boolean value that indicates whether only one process that shares the directory produces a blob at a time.
   ///
-  /// The second one waits until the blob is there, at most `waitsForOthers`.
+  /// Other processes wait until the blob is stored, at most `waitsForOthers`.
   public var acrossProcesses = false
-  /// How long to wait for another process, before producing all the same.
+  /// The time to wait for another process before producing anyway.
   public var waitsForOthers: Duration
 
   public init(
@@ -57,16 +52,16 @@ public struct ProductionOptions: Hashable, Sendable {
 
 /// A producer's payload, and how to store it.
 ///
-/// An HTTP client sets `ttl` from `max-age`, and `isStored` to false for `no-store`.
+/// An HTTP client sets `ttl` from `max-age`, and `isStored` to `false` for `no-store`.
 public struct Produced: Sendable {
   public var payload: Data
-  /// The time to live; nil for that of the options.
+  /// The time to live, or `nil` for the one in the options.
   public var ttl: Duration?
-  /// The locks; nil for those of the options.
+  /// The locks, or `nil` for the ones in the options.
   public var locks: BlobStore.LockPolicy?
-  /// Whether the blob is stored. If not, the callers that wait get it, and the next call produces again.
+  /// A Boolean value that indicates whether the blob is stored. If `false`, only waiting callers get it.
   public var isStored: Bool
-  /// What lies beside the payload, such as a content type: at most 4 KiB; nil for nothing.
+  /// The extended data, such as a content type, of at most 4 KiB.
   public var extendedData: Data?
 
   public init(
@@ -81,22 +76,21 @@ public struct Produced: Sendable {
   }
 }
 
-/// The request of a load that produces a missing blob.
 struct ProductionRequest: Sendable {
   let key: BlobKey
   let options: ProductionOptions
-  /// Whether a blob is acceptable; one that is not is as good as missing.
+  /// A closure that returns whether a blob is acceptable. An unacceptable blob counts as missing.
   let isAcceptable: @Sendable (Blob) -> Bool
   let produce: @Sendable () async throws -> Produced
 }
 
-/// The place that a produced blob takes, which decides its locks.
+/// The state of the key before a store, which determines the locks of the produced blob.
 enum ProductionPlace: Sendable {
-  /// Nothing that is live.
+  /// No live blob.
   case empty
-  /// A live blob that is not acceptable: the holder of its lock still counts on it.
+  /// A live blob that is not acceptable. The owner of its lock still relies on the lock.
   case unacceptable
-  /// A blob that is refreshed: it got its locks when it was first stored.
+  /// A blob that is refreshed, and got its locks when it was first stored.
   case aged
 
   private func locks(_ policy: BlobStore.LockPolicy) -> BlobStore.LockPolicy {

@@ -2,38 +2,37 @@ public import BlobRecord
 public import BlobStore
 
 extension BlobCache {
-  /// What the cache has to do with its remote tier; nil without one.
+  /// The status of the cache's remote tier, or `nil` for a cache without a tier.
   public var remoteStatus: RemoteStatus? { engine.remote?.status }
 
-  /// Removes a key's record here and in the remote tier, and says what has become of it there.
+  /// Removes a key's record here and in the remote tier, and waits for the engine.
   ///
-  /// `remove` does the same, and does not wait for the engine. A removal that the engine did not take is tried again until
-  /// it does, or the cache is closed. Other machines keep the copies in their directories.
+  /// `remove` also removes both records, but does not wait for the engine. A removal that fails in the engine is
+  /// retried until it succeeds or is refused, or the cache is closed. Other machines keep their copies.
   ///
-  /// - Returns: whether it was removed here, and there: nil without a tier that is written to.
-  /// - Throws: as `remove`.
+  /// - Returns: The outcome here, and the outcome in the tier, or `nil` without a writable tier.
+  /// - Throws: The errors of `remove`.
   public func removeEverywhere(_ key: BlobKey) async throws -> (here: BlobStore.Outcome, there: RemoteOutcome?) {
     let engine = try openEngine()
     let outcome = try await engine.lanes.removals.run { try engine.remove(key, queueTime: $0) }
     return (outcome, await remoteSettled(key))
   }
 
-  /// Waits until the latest change of a key is at the remote tier, no longer than a change may take.
-  ///
-  /// - Returns: what has become of it; nil without a tier that is written to.
+  /// Waits for the latest change of a key, at most for its timeout, or returns `nil` without a writable tier.
   package func remoteSettled(_ key: BlobKey) async -> RemoteOutcome? {
     guard let remote = engine.remote, remote.tier.mode.writes else { return nil }
     return await remote.settled(key)
   }
 
-  /// Removes the records whose keys begin with a prefix, here and in the remote tier.
+  /// Removes the records whose keys have a prefix, here and in the remote tier.
   ///
-  /// The engine is asked for its names, a page at a time, so this takes as long as they are many. `remove(prefix:)` removes
-  /// here alone. What the engine does not take is tried again, as after `removeEverywhere(_:)`.
+  /// The engine lists its names page by page, so the time depends on their number. `remove(prefix:)` removes only
+  /// records in the directory. Failed removals are retried as after `removeEverywhere(_:)`.
   ///
-  /// - Parameter prefix: what the keys begin with, byte for byte.
-  /// - Returns: what was removed here, and there: nil without a tier that is written to.
-  /// - Throws: as `remove(prefix:)`; `RemoteError`, `unsupported` where the engine cannot list, or its names do not tell keys.
+  /// - Parameter prefix: The prefix of the keys, which is compared byte for byte.
+  /// - Returns: The result here, and the result in the tier, or `nil` without a writable tier.
+  /// - Throws: The errors of `remove(prefix:)`; `RemoteError` with the kind `unsupported` if the engine cannot list, or
+  ///   names do not contain keys.
   public func removeEverywhere(
     prefix: String
   ) async throws -> (here: BlobStore.RemovalReport, there: RemotePrefixRemoval?) {
@@ -43,11 +42,11 @@ extension BlobCache {
   }
 }
 
-/// What became of the objects of many keys in a remote tier.
+/// The result of removing the objects of many keys in a remote tier.
 public struct RemotePrefixRemoval: Hashable, Sendable {
   public internal(set) var removed = 0
-  /// Those that the engine has not taken yet, or that were dropped: events tell of these.
+  /// The number of objects whose removal is postponed or was dropped; events report dropped ones.
   public internal(set) var left = 0
-  /// Objects whose names do not tell their keys, as those of very long keys. They stay.
+  /// The number of objects that stay because their names do not contain their keys, such as very long keys.
   public internal(set) var unknown = 0
 }

@@ -2,23 +2,19 @@ internal import BlobRecord
 internal import BlobStore
 internal import Logging
 
-// What the machines that share a remote tier know of each other.
+// Revalidation, announcements and leases between the machines that share a remote tier.
 extension CacheEngine {
   // MARK: - Revalidation
 
-  /// Asks the engine whether a blob that lies here is still the one to answer, if its last word is too old.
+  /// Asks the engine whether a blob in the directory is current, if its last confirmation is too old.
   ///
-  /// Of tasks that ask for a key at once, one asks the engine.
-  ///
-  /// - Parameter intoFile: whether another blob goes to the directory alone, and does not lie in memory.
-  /// - Returns: another blob, which may not have found a place here; nil where a look here answers.
-  /// - Throws: `CancellationError` if the task is cancelled; `recursiveProduction`.
+  /// - Parameter intoFile: A Boolean value that indicates whether a newer blob is stored only in the directory.
+  /// - Returns: A different blob, which may not be stored here, or `nil` if the caller should use the directory.
   func revalidate(_ key: BlobKey, intoFile: Bool = false) async throws -> Blob? {
     guard let remote, remote.wantsWord(of: key), !isStaged(key) else { return nil }
     let answer = try await productions.answer(to: Production.Name(key: key, kind: .confirm)) { production in
-      // Before the look: what is stored meanwhile stays.
+      // The history is read before the lookup, so that concurrent stores are kept.
       let history = try await self.condition(of: production)
-      // What is not here, the load asks for.
       guard let own = try await self.ownHeader(of: key), remote.takes(own), !remote.isPending(key),
         let other = try await remote.header(of: key)
       else { throw AbsentRemotely() }
@@ -35,15 +31,13 @@ extension CacheEngine {
     case .success(let blob): return blob
     case .failure(is AbsentRemotely): return nil
     case .failure(let error):
-      // The load answers what lies here, and meets the error itself if it concerns it.
+      // The load returns the blob in the directory, and reports the error itself if it is affected.
       store.configuration.logger.debug("\(key): not confirmed: \(error)")
       return nil
     }
   }
 
-  /// As `revalidate(_:)`; another blob is told as a hit.
-  ///
-  /// - Parameter isAcceptable: whether another blob will do; nil is answered for one that does not.
+  /// Revalidates like `revalidate(_:)`, and reports an acceptable newer blob as a hit.
   func newer(_ key: BlobKey, isAcceptable: (Blob) -> Bool = { _ in true }) async throws -> Blob? {
     let stopwatch = observer.stopwatch()
     guard let blob = try await revalidate(key), isAcceptable(blob) else { return nil }
@@ -56,11 +50,7 @@ extension CacheEngine {
     return try await lanes.reads.run { _ in try self.store.header(for: key) }
   }
 
-  /// The blob that another machine has stored since the one here, which is missing or due to be produced anew.
-  ///
-  /// The engine is asked also if it had nothing a short while ago.
-  ///
-  /// - Returns: nil if none has, or if the engine does not say.
+  /// Fetches a newer blob of another machine, even if the engine had no blob a short while ago.
   func newerBlob(_ key: BlobKey, in production: Production) async throws -> Blob? {
     guard let remote, remote.tier.mode.reads, !remote.isPending(key) else { return nil }
     let history = try await condition(of: production)
@@ -73,14 +63,14 @@ extension CacheEngine {
 
   // MARK: - Announcements
 
-  /// Another machine has changed a key: what lies here of it goes, unless it is the same, or is locked.
+  /// Removes the record here after another machine has changed its key, unless the record is the same or is locked.
   func take(_ announcement: Announcement) async {
     let (key, checksum) = (announcement.key, announcement.checksum)
-    // What is being fetched may be what was there before.
+    // A fetch in progress may return the previous blob.
     productions.changing(key) {}
     do {
       _ = try await productions.answer(to: Production.Name(key: key, kind: .drop)) { production in
-        // A store that begins after this, or is under way, is younger.
+        // A store that is in progress or begins after this is newer.
         let history = try await self.condition(of: production)
         guard self.remote?.isPending(key) == false else { throw AbsentRemotely() }
         let isOutdated = history.and(onRecord: { header in
@@ -93,16 +83,14 @@ extension CacheEngine {
         throw AbsentRemotely()
       }
     } catch {
-      // The copy stays until its end, as after an announcement that is lost.
+      // The copy stays until it expires, as after a lost announcement.
       store.configuration.logger.debug("\(key): not dropped: \(error)")
     }
   }
 
   // MARK: - Leases
 
-  /// Produces a blob while no other machine does, unless one of them has it by then.
-  ///
-  /// - Parameter isDone: whether a blob of another machine will do.
+  /// Produces a blob, or returns a blob that another machine has just stored, if leases are enabled.
   func inTurnOfMachines(
     _ key: BlobKey, in production: Production, isDone: @Sendable (Blob) -> Bool,
     orProduce produce: () async throws -> Blob
@@ -118,13 +106,12 @@ extension CacheEngine {
       switch try await remote.acquireLease(of: key) {
       case .granted:
         do {
-          // Another may have had the lease until just now.
           if let blob = try await found() {
             remote.releaseLease(of: key)
             return blob
           }
           let blob = try await produce()
-          // Those who wait find it there. The caller does not wait for that.
+          // The lease is released once waiting machines can find the blob. The caller does not wait for that.
           Task {
             await self.reachEngine(key)
             remote.releaseLease(of: key)
@@ -146,17 +133,14 @@ extension CacheEngine {
 
   // MARK: - Waits
 
-  /// Waits for the engine after a store, if stores are written through.
   func wasStored(_ key: BlobKey) async {
     if remote?.writesThrough == true { await reachEngine(key) }
   }
 
-  /// Returns when the latest blob of a key is at the engine, or has failed to get there.
   private func reachEngine(_ key: BlobKey) async {
     guard let remote else { return }
     if isStaged(key) {
-      // The error of a lane without a thread, or of a closed cache, is harmless: the staged blob is written later all the
-      // same, and the engine gets it then.
+      // An error, of a missing thread or a closed cache, is harmless: the buffered blob is written later.
       try? await lanes.writes.run { _ in self.writeStaged(key) }
     }
     await remote.ended(key)
@@ -164,7 +148,6 @@ extension CacheEngine {
 }
 
 extension RecordHeader {
-  /// Whether two records have one payload, as far as their headers tell.
   fileprivate func hasPayload(of other: RecordHeader) -> Bool {
     guard payloadSize == other.payloadSize else { return false }
     return payloadChecksum.map { $0 == other.payloadChecksum } ?? (lastUpdate == other.lastUpdate)

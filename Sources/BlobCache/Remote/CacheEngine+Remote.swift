@@ -3,14 +3,13 @@ internal import BlobStore
 internal import Logging
 
 extension CacheEngine {
-  /// The blob of a key, after the engine's word about it.
   func loadRevalidated(_ key: BlobKey, touching: Bool) async throws -> Blob? {
     if let blob = try await newer(key) { return blob }
     if let blob = resident(key, touching: touching) { return blob }
     return try await loadWithRemote(key, touching: touching)
   }
 
-  /// The blob of a key that memory does not have: from disk, else from the remote tier, also in place of a damaged record.
+  /// Loads a blob that is not in memory: from disk, or from the remote tier if the record is missing or damaged.
   func loadWithRemote(_ key: BlobKey, touching: Bool) async throws -> Blob? {
     guard let found = loadWithoutWaiting(key, touching: touching) else {
       return try await loadByLane(key, touching: touching)
@@ -19,7 +18,6 @@ extension CacheEngine {
     return try await load(key, after: found)
   }
 
-  /// As `loadWithRemote`, where a look on disk may wait.
   func loadByLane(_ key: BlobKey, touching: Bool) async throws -> Blob? {
     var found = LookupResult()
     var damage: BlobStoreError?
@@ -31,9 +29,7 @@ extension CacheEngine {
     return try await load(key, after: found, damage: damage)
   }
 
-  /// The blob that a look on disk has found, else that of the remote tier.
-  ///
-  /// - Parameter damage: what is thrown if the tier has none.
+  /// Returns the blob of a lookup on disk or of the remote tier, or throws `damage` if both have no blob.
   func load(_ key: BlobKey, after look: LookupResult, damage: BlobStoreError? = nil) async throws -> Blob? {
     var found = look
     if found.blob == nil {
@@ -48,14 +44,13 @@ extension CacheEngine {
     return found.blob
   }
 
-  /// The blobs of many keys that memory does not have, in any order.
   func loadWithRemote(
     _ keys: [(index: Int, key: BlobKey)], touching: Bool
   ) async throws -> [(index: Int, result: LoadResult)] {
     try await withThrowingTaskGroup(of: (index: Int, result: LoadResult).self) { group in
       var results: [(index: Int, result: LoadResult)] = []
       for (count, (index, key)) in keys.enumerated() {
-        // As many requests as an engine's client takes well.
+        // A typical client of an engine handles this many concurrent requests well.
         if count >= 32, let next = try await group.next() { results.append(next) }
         group.addTask {
           let result: Result<Blob?, any Error>
@@ -75,21 +70,18 @@ extension CacheEngine {
     }
   }
 
-  /// The blob that the remote tier has of a key which is not here; it is stored here.
+  /// Fetches the blob of a missing key from the remote tier, and stores it here. Concurrent requests share one fetch.
   ///
-  /// All that ask for the key wait for one request.
-  ///
-  /// - Returns: nil if the tier has none, or fails, or is left alone.
-  /// - Throws: `CancellationError` if the task is cancelled; `recursiveProduction`.
+  /// - Returns: The blob, or `nil` if the tier has no blob, fails, or is skipped.
   func fetch(_ key: BlobKey) async throws -> Blob? {
     guard let remote = remoteToAsk(for: key) else { return nil }
-    // What comes into a file is loaded from there.
+    // A blob that is being fetched into a file is loaded from that file.
     if try await hasWaited(for: .fetchFile, of: key), let blob = try await lookUp(key, touching: false).blob {
       return blob
     }
     let answer = try await productions.answer(to: Production.Name(key: key, kind: .fetch)) { production in
       let history = try await self.condition(of: production)
-      // What was stored since the look that found nothing is younger than what is there.
+      // A blob that was stored since the lookup is newer than the engine's.
       let found =
         if let cached = self.loadWithoutWaiting(key, touching: false) { cached } else {
           try await self.lookUp(key, touching: false)
@@ -106,16 +98,16 @@ extension CacheEngine {
     case .success(let blob): return blob
     case .failure(is AbsentRemotely): return nil
     case .failure(let error):
-      // The load goes on as without the tier, and meets the cause again if it concerns it.
+      // The load continues without the tier, and reports the cause itself if the cause also affects it.
       store.configuration.logger.debug("\(key): not fetched: \(error)")
       return nil
     }
   }
 
-  /// The tier, if a load asks it for a key; nil also while the engine is left alone.
+  /// Returns the tier if a load should ask it for a key, or `nil`, for example while the circuit breaker is open.
   private func remoteToAsk(for key: BlobKey) -> RemoteAccess? {
     guard let remote, remote.mayHave(key) else { return nil }
-    // Others wait for the request that tries the engine, if it is about their key.
+    // Loads join the request that tries the engine, if it is for their key.
     guard remote.isCircuitOpen, !isBeing(.fetch, key), !isBeing(.fetchFile, key) else { return remote }
     remote.didPassOver()
     return nil
@@ -125,38 +117,30 @@ extension CacheEngine {
     productions.isUnderWay(Production.Name(key: key, kind: kind))
   }
 
-  /// Waits for a request that others have begun, if there is one.
   private func hasWaited(for kind: Production.Kind, of key: BlobKey) async throws -> Bool {
     let name = Production.Name(key: key, kind: kind)
     guard productions.isUnderWay(name) else { return false }
-    // One that has just ended is not begun again.
+    // A request that has just ended is not repeated.
     _ = try await productions.answer(to: name, isPatient: true) { _ in throw AbsentRemotely() }
     return true
   }
 
-  /// Waits until what a load has answered has its place in the directory.
-  ///
-  /// - Throws: `CancellationError` if the task is cancelled; `recursiveProduction`.
   func placeFetched(_ key: BlobKey) async throws {
     guard remote?.tier.answersBeforeStoring == true else { return }
     _ = try await hasWaited(for: .fetch, of: key)
   }
 
-  /// Brings the blob that the remote tier has of a key into the directory, piece by piece, if the tier has one.
-  ///
-  /// - Throws: as `fetch`.
+  /// Fetches the blob of a key from the remote tier into the directory, piece by piece, if the tier has it.
   func fetchFile(_ key: BlobKey) async throws {
     guard let remote = remoteToAsk(for: key), try await !hasWaited(for: .fetch, of: key) else { return }
     let answer = try await productions.answer(to: Production.Name(key: key, kind: .fetchFile)) { production in
       let history = try await self.condition(of: production)
-      // The error of a record that cannot be read is harmless: what comes takes its place, or the reader that is opened next
-      // reports it.
+      // An error of an unreadable record is harmless: the fetched record replaces it, or the next reader reports it.
       let isHere = try await self.lanes.reads.run { _ in (try? self.store.header(for: key)) != nil }
       guard !isHere, !remote.isPending(key), let header = try await self.fetchFile(key, from: remote, if: history)
       else {
         throw AbsentRemotely()
       }
-      // It is opened from its file.
       return Blob(key: key, payload: Data(), header: header, extendedData: nil)
     }
     if case .failure(let error) = answer.result, !(error is AbsentRemotely) {
@@ -164,10 +148,9 @@ extension CacheEngine {
     }
   }
 
-  /// Brings what the engine has of a key into the directory, piece by piece.
+  /// Fetches the engine's record of a key into the directory, piece by piece.
   ///
-  /// - Parameter history: the key's, before it was known that what lies here will not do.
-  /// - Returns: the header of the record that was stored here; nil for nothing.
+  /// - Parameter history: The key's history, read before the directory's record was judged to be missing or outdated.
   func fetchFile(
     _ key: BlobKey, from remote: RemoteAccess, if history: StoreCondition
   ) async throws -> RecordHeader? {
@@ -193,19 +176,16 @@ extension CacheEngine {
     }
   }
 
-  /// The blob that the engine has of a key; it is stored here.
+  /// Fetches the engine's blob of a key, and stores it here. A blob that cannot be stored is still returned.
   ///
-  /// - Parameters:
-  ///   - history: as for `fetchFile`.
-  ///   - production: is answered before the store, where the tier says so.
-  /// - Returns: nil for nothing; a blob also if it cannot be kept.
+  /// - Parameter production: The production that is answered before the store, if the tier is configured so.
   func fetch(
     _ key: BlobKey, from remote: RemoteAccess, if history: StoreCondition, answering production: Production? = nil
   ) async throws -> Blob? {
     guard let record = try await remote.record(of: key) else { return nil }
     var request = StoreRequest(
       payload: record.payload, ttl: record.header.timeToLive, locks: .keep, extendedData: record.extendedData)
-    // It expires here when it does there.
+    // The copy expires at the same time as the engine's record.
     request.updateTime = record.header.lastUpdate
     request.condition = history
     let byteCount = record.payload.count
@@ -222,12 +202,10 @@ extension CacheEngine {
       store.configuration.logger.warning("a blob is fetched and not stored: \(error)")
       observer.tell(CacheEvent(.writeFailed(error), key, byteCount: record.payload.count))
     }
-    // What cannot be kept here is answered all the same.
     return request.blob(key, record.header)
   }
 }
 
 extension RecordHeader {
-  /// The time to live that a store is told; nil for none of its own.
   fileprivate var timeToLive: Duration? { ttl == 0 ? nil : .seconds(Int64(clamping: ttl)) }
 }

@@ -4,21 +4,18 @@ internal import Locks
 internal import MemoryCache
 internal import Synchronization
 
-/// A cache's use of its remote tier: whether a key is asked for there, and what goes there.
+/// The use of a remote tier by a cache, which decides about requests and uploads.
 final class RemoteAccess: Sendable {
   let tier: RemoteTier
   private let requests: RemoteRequests
   private let changes: RemoteChanges
-  /// Keys that the engine had nothing of a short while ago.
   private let absences: FailureMemory
-  /// nil where the engine's word does not age.
   private let confirmations: Confirmations?
   private let listening = Lock<Task<Void, Never>?>(nil)
   private let isClosed = Atomic(false)
-  /// Bytes that loads have answered, and that are still being stored.
+  /// The size of blobs that loads have returned and that are still being stored.
   private let answeredBytes = Atomic(0)
 
-  /// Asks the engine nothing.
   init(_ tier: RemoteTier, _ environment: RemoteRequests.Environment) {
     self.tier = tier
     requests = RemoteRequests(tier, environment)
@@ -34,28 +31,21 @@ final class RemoteAccess: Sendable {
     return status
   }
 
-  /// Whether a load asks the engine for a key.
   func mayHave(_ key: BlobKey) -> Bool {
-    // What is on its way there is newer than what is there.
+    // A pending change is newer than the engine's record.
     tier.mode.reads && absences.failure(of: key) == nil && !changes.isPending(key)
   }
 
-  /// Whether loads pass the engine over now.
   var isCircuitOpen: Bool { requests.isCircuitOpen }
-  /// A load has passed it over.
   func didPassOver() { requests.didPassOver() }
 
-  /// The record that the engine has of a key; nil if it has none, or does not say so in time.
-  ///
-  /// - Throws: `CancellationError` if the task is cancelled.
+  /// Fetches the record of a key, or returns `nil` if it is absent or does not arrive in time.
   func record(of key: BlobKey) async throws(CancellationError) -> ReceivedRecord? {
     guard let place = requests.place(of: key) else { return nil }
     return note(try await requests.record(at: place), of: key)
   }
 
-  /// The record that the engine has of a key, in a file without a place; nil as for `record`.
-  ///
-  /// - Throws: `CancellationError` if the task is cancelled; what `openWriter` throws.
+  /// Fetches the record of a key like `record(of:)`, into a file that is not yet visible.
   func file<Writer: ReceivedPayloadWriter>(
     of key: BlobKey, _ openWriter: @escaping @Sendable (RecordHeader) async throws -> Writer
   ) async throws -> ReceivedFile<Writer>? {
@@ -68,7 +58,7 @@ final class RemoteAccess: Sendable {
   private func note<Record>(_ answer: RemoteRequests.Answer<Record>, of key: BlobKey) -> Record? {
     switch answer {
     case .found(let record):
-      // A removal has come meanwhile, or a store.
+      // The key was stored or removed during the request.
       return changes.isPending(key) ? nil : record
     case .nothing: absences.note(AbsentRemotely(), of: key, for: tier.remembersAbsenceFor)
     case .damaged: absences.note(AbsentRemotely(), of: key, for: .seconds(60))
@@ -77,7 +67,7 @@ final class RemoteAccess: Sendable {
     return nil
   }
 
-  /// Whether a fetched blob is answered before it is stored. If so, `didStoreAnswered` follows.
+  /// Returns whether a fetched blob may be returned before it is stored. If so, call `didStoreAnswered` later.
   func mayAnswerBeforeStoring(_ byteCount: Int) -> Bool {
     guard tier.answersBeforeStoring else { return false }
     let hasRoom = answeredBytes.add(byteCount, ordering: .relaxed).newValue <= tier.waitingByteLimit
@@ -87,9 +77,7 @@ final class RemoteAccess: Sendable {
 
   func didStoreAnswered(_ byteCount: Int) { answeredBytes.subtract(byteCount, ordering: .relaxed) }
 
-  /// A blob that the engine had has its place in the directory.
-  ///
-  /// - Parameter modified: when it was put there, by the engine's clock; nil if that is not known.
+  /// Updates the state of a key after a fetched blob was stored, and uploads an old object again.
   func didFetch(_ key: BlobKey, modified: UnixTime?) {
     confirmations?.note(key)
     requests.counts.tell()
@@ -99,9 +87,7 @@ final class RemoteAccess: Sendable {
     changes.addUnlessPending(.putAgain, of: key)
   }
 
-  /// A blob has its place in the directory.
-  ///
-  /// - Parameter isLatest: whether nothing has changed the key since.
+  /// Uploads a blob after it was stored in the directory, unless a later change of the key supersedes it.
   func didStore(_ blob: Blob, isLatest: () -> Bool) {
     guard tier.mode.writes else { return }
     absences.forget(blob.key)
@@ -111,13 +97,11 @@ final class RemoteAccess: Sendable {
     let record = RemoteRecord(
       blob, defaultExpiration: requests.environment.defaultExpiration, to: place, sealedBy: tier.sealKey)
     changes.add(.put(record), of: blob.key)
-    // Another change may have come before it in the directory, and after it here. The directory knows.
+    // Two changes may reach the directory and this line in different orders. The directory has the later one.
     if !isLatest() { changes.add(.putFromDirectory, of: blob.key) }
   }
 
-  /// A blob has come in pieces, or what lies beside it was replaced.
-  ///
-  /// - Parameter byteCount: its payload's size; nil if that is as it was.
+  /// Uploads the directory's record, for example after a store in pieces.
   func didChange(_ key: BlobKey, byteCount: Int64? = nil) {
     guard tier.mode.writes else { return }
     absences.forget(key)
@@ -125,7 +109,6 @@ final class RemoteAccess: Sendable {
     changes.add(.putFromDirectory, of: key)
   }
 
-  /// A key was removed here.
   func didRemove(_ key: BlobKey) {
     guard tier.mode.writes else { return }
     changes.add(.remove, of: key)
@@ -133,9 +116,6 @@ final class RemoteAccess: Sendable {
 
   func isPending(_ key: BlobKey) -> Bool { changes.isPending(key) }
 
-  /// Removes the objects of all keys that begin so, a page of names at a time.
-  ///
-  /// - Throws: `RemoteError`; `CancellationError`.
   func remove(prefix: String) async throws -> RemotePrefixRemoval {
     guard tier.namespace.naming != .sha256 else {
       throw RemoteError(.unsupported, "\(tier.engine.name): names by sha256 do not tell their keys")
@@ -148,7 +128,7 @@ final class RemoteAccess: Sendable {
       let found = try await records.page(prefix: prefix, page)
       let keys = found.entries.compactMap(\.key)
       removal.unknown += found.entries.count - keys.count
-      // What has been stored here since goes there instead: the directory is asked when the change's turn comes.
+      // A record that was stored here since is uploaded instead, because the directory is read when the change runs.
       for key in keys { changes.add(.putFromDirectory, of: key) }
       for key in keys {
         if await settled(key) == .done { removal.removed += 1 } else { removal.left += 1 }
@@ -158,23 +138,18 @@ final class RemoteAccess: Sendable {
     return removal
   }
 
-  /// Whether a store waits for the engine.
   var writesThrough: Bool { tier.mode.writes && tier.writing == .through }
 
-  /// Waits until the latest change of a key is carried out, postponed or dropped, however long it takes.
-  ///
-  /// Each change before it ends in its time. The caller's cancellation ends the wait.
+  /// Waits without a timeout until the latest change of a key is done, postponed or dropped.
   func ended(_ key: BlobKey) async {
-    // Its only error is the caller's cancellation. The change goes on after it.
+    // The only error is the caller's cancellation, which does not stop the change.
     _ = try? await changes.settled(key)
   }
 
-  /// Waits until the latest change of a key is carried out, postponed or dropped.
-  ///
-  /// It waits no longer than a change may take.
+  /// Waits like `ended(_:)`, at most for the timeout of a change.
   func settled(_ key: BlobKey) async -> RemoteOutcome {
     let (changes, time) = (changes, tier.deadlines.change)
-    // Its errors are the end of the time and the caller's cancellation. The change goes on after either.
+    // The errors are the timeout and the caller's cancellation, neither of which stops the change.
     let outcome = try? await requests.deadline.run(first: time, progress: time, tier.engine.name) { _ in
       try await changes.settled(key)
     }
@@ -183,28 +158,23 @@ final class RemoteAccess: Sendable {
 
   // MARK: - Other machines
 
-  /// Whether any blob here needs the engine's word.
   var revalidates: Bool { confirmations != nil }
 
-  /// Whether the engine's word about a key's blob here is too old.
   func wantsWord(of key: BlobKey) -> Bool {
     guard let confirmations, !confirmations.holds(key), absences.failure(of: key) == nil else { return false }
-    // What is on its way there is younger than what is there.
+    // A pending change is newer than the engine's record.
     return !changes.isPending(key)
   }
 
-  /// The engine's object is the blob here, or was fetched.
   func didConfirm(_ key: BlobKey) { confirmations?.note(key) }
 
-  /// The header of the engine's object; nil if it has none, or does not say so in time.
-  ///
-  /// - Throws: `CancellationError` if the task is cancelled.
+  /// Requests the header of the engine's object, or returns `nil` if it is absent or does not arrive in time.
   func header(of key: BlobKey) async throws(CancellationError) -> RecordHeader? {
     guard let place = requests.place(of: key) else { return nil }
     switch try await requests.head(at: place) {
     case .found(let header): return header
     case .nothing:
-      // It may have dropped it, as engines do: what lies here stays.
+      // Engines may drop objects, so the blob in the directory stays.
       confirmations?.note(key)
       return nil
     case .damaged:
@@ -214,27 +184,21 @@ final class RemoteAccess: Sendable {
     }
   }
 
-  /// Whether a blob of this size goes to the engine. Another one stays here, and the engine's word is not about it.
+  /// Returns whether a blob of this size belongs in the engine. Other blobs are not revalidated.
   func takes(_ header: RecordHeader) -> Bool { tier.takes(Int64(clamping: header.payloadSize)) }
 
-  /// nil where each machine may produce.
   var leases: RemoteTier.Leases? { tier.mode == .readWrite ? tier.leases : nil }
 
-  /// - Throws: `CancellationError` if the task is cancelled.
   func acquireLease(of key: BlobKey) async throws(CancellationError) -> RemoteRequests.Lease {
     guard let leases, let place = requests.place(of: key) else { return .unknown }
     return try await requests.acquireLease(at: place, for: leases.duration)
   }
 
-  /// Gives a lease back, without a wait.
   func releaseLease(of key: BlobKey) {
     guard let place = requests.place(of: key) else { return }
     Task { [requests] in await requests.releaseLease(at: place) }
   }
 
-  /// Begins to listen to other machines, where the tier says so.
-  ///
-  /// - Parameter take: is called with what another machine has changed.
   func listen(_ take: @escaping @Sendable (Announcement) async -> Void) {
     guard tier.announcesChanges, tier.mode.reads, let engine = tier.engine as? any RemoteAnnouncing else { return }
     let listener = RemoteListener(
@@ -255,34 +219,32 @@ final class RemoteAccess: Sendable {
     listening.withLock { $0 = task }
   }
 
-  /// Waits a short while for the changes that wait, drops the rest, and gives the engine back.
+  /// Waits a short while for pending changes, drops the rest, and closes the engine.
   func close() async {
     guard !isClosed.exchange(true, ordering: .relaxed) else { return }
     listening.withLock { $0.take() }?.cancel()
     let (changes, time, engine) = (changes, tier.flushesOnCloseFor, tier.engine)
-    // Its only error is the end of the time. What waits then is dropped, and each is told.
+    // The only error is the timeout. Then the pending changes are dropped, and each is reported.
     try? await requests.deadline.run(first: time, progress: time, tier.engine.name) { _ in try await changes.drain() }
     requests.close()
     changes.close()
     requests.counts.tell()
-    // An engine that does not end in time goes on alone, and the cache has no more to do with it.
+    // An engine that does not close in time continues to close in the background.
     try? await requests.deadline.run(first: time, progress: time, engine.name) { _ in await engine.close() }
   }
 }
 
-/// A remote engine has nothing of a key.
 struct AbsentRemotely: Error {}
 
-/// Keys whose blobs here the engine has confirmed a short while ago.
+/// Keys whose blobs were recently confirmed by the engine.
 final class Confirmations: Sendable {
-  /// Some megabytes at the most; the oldest give way, and are asked for again.
+  /// The limit takes some megabytes. The oldest keys are evicted, and confirmed again.
   private static let most = 1 << 16
 
   private let times: MemoryCache<BlobKey, ContinuousClock.Instant>
   private let interval: Duration
   private let now: @Sendable () -> ContinuousClock.Instant
 
-  /// - Parameter now: a clock that is never set.
   init(for interval: Duration, now: @escaping @Sendable () -> ContinuousClock.Instant) {
     var configuration = MemoryCacheConfiguration(limits: MemoryCacheLimits(count: Self.most))
     configuration.respondsToMemoryPressure = false

@@ -1,54 +1,54 @@
 internal import BlobStore
 internal import Locks
 
-/// What a cache has to do with its remote tier: its condition, and counts since the cache was opened.
+/// The condition of a cache's remote tier, and counts since the cache was opened.
 public struct RemoteStatus: Hashable, Sendable, Codable {
-  /// Whether the engine is asked.
+  /// The condition of the circuit breaker.
   public enum Condition: String, CaseIterable, Sendable, Codable {
     case inUse
-    /// It has failed, and is left alone for a while.
+    /// The engine has failed, and requests skip it for a while.
     case leftAlone
-    /// It has failed, and the next request, or one under way, tries it.
+    /// The engine has failed, and the next request, or one in progress, tries it.
     case tried
   }
 
-  /// What messages call the engine.
+  /// The engine's name in messages.
   public internal(set) var engine = ""
-  /// Whether loads ask it.
+  /// The condition for loads.
   public internal(set) var condition = Condition.inUse
-  /// Whether stores and removals go there: an engine may answer loads and refuse changes.
+  /// The condition for stores and removals, because an engine may answer loads and refuse changes.
   public internal(set) var changeCondition = Condition.inUse
-  /// Requests that have ended, well or not: for records and headers, changes, leases and announcements.
+  /// The number of finished requests, successful or not: for records, headers, changes, leases and announcements.
   public internal(set) var requests: Int64 = 0
-  /// Loads that the engine answered with a blob.
+  /// The number of loads that the engine answered with a blob.
   public internal(set) var hits: Int64 = 0
-  /// Loads that it answered with nothing, or with a record that is expired.
+  /// The number of loads for which the engine had no record, or an expired one.
   public internal(set) var misses: Int64 = 0
-  /// Loads that did not ask, because the engine is left alone.
+  /// The number of loads that skipped the engine because the circuit breaker was open.
   public internal(set) var passedOver: Int64 = 0
-  /// Requests that failed, of every kind.
+  /// The number of failed requests of every kind.
   public internal(set) var failures: Int64 = 0
-  /// Objects that were no record of their key.
+  /// The number of objects that were not a valid record of their key.
   public internal(set) var damaged: Int64 = 0
   public internal(set) var uploads: Int64 = 0
   public internal(set) var removals: Int64 = 0
-  /// Stores that did not reach the engine, because it failed or too many waited.
+  /// The number of stores that did not reach the engine, because it failed or too many were waiting.
   public internal(set) var droppedUploads: Int64 = 0
-  /// Removals that did not reach it, because too many waited or the cache was closed.
+  /// The number of removals that did not reach the engine, because too many were waiting or the cache was closed.
   public internal(set) var droppedRemovals: Int64 = 0
   public internal(set) var uploadedBytes: Int64 = 0
   public internal(set) var loadedBytes: Int64 = 0
-  /// Stores and removals that wait or are under way.
+  /// The number of stores and removals that wait or are in progress.
   public internal(set) var waitingChanges = 0
-  /// Bytes of the stores among them.
+  /// The size of the waiting stores in bytes.
   public internal(set) var waitingBytes = 0
 }
 
-/// What a cache has had to do with its remote engine: counted here, and in the directory for all processes.
+/// The counters of a cache's remote engine, kept here and in the directory, where all processes add to them.
 final class RemoteCounts: Sendable {
   private struct State {
     var status = RemoteStatus()
-    /// What of it the directory has.
+    /// The part that was already added to the directory's counters.
     var told = BlobStore.RemoteTraffic()
   }
 
@@ -57,7 +57,6 @@ final class RemoteCounts: Sendable {
 
   init(of store: BlobStore) { self.store = store }
 
-  /// Without conditions and what waits.
   var status: RemoteStatus { state.withLock { $0.status } }
 
   func change(_ body: (inout RemoteStatus) -> Void) {
@@ -65,7 +64,7 @@ final class RemoteCounts: Sendable {
     tell()
   }
 
-  /// Gives the directory's counters what they do not have yet, if there are counters by now.
+  /// Adds the counts since the last call to the directory's counters, if these exist.
   func tell() {
     let news = state.withLock { state in
       let all = state.status.traffic
@@ -73,13 +72,12 @@ final class RemoteCounts: Sendable {
       return all.since(state.told)
     }
     guard news != BlobStore.RemoteTraffic(), !store.count(news) else { return }
-    // Before the first store there is no file to count in.
+    // The file of the counters is created by the first store.
     state.withLock { $0.told = $0.told.since(news) }
   }
 }
 
 extension RemoteStatus {
-  /// The part of it that a directory counts.
   fileprivate var traffic: BlobStore.RemoteTraffic {
     var traffic = BlobStore.RemoteTraffic()
     (traffic.hits, traffic.misses, traffic.failures) = (hits, misses, failures)

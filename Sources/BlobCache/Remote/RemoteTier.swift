@@ -1,137 +1,146 @@
 internal import BlobRecord
 
-/// A tier behind the directory, which other machines share: a remote engine, and how it is used.
+/// A remote tier behind the directory, which several machines share: a remote engine and its settings.
 ///
-/// A load that finds nothing here asks the engine, and keeps what it gets. A store goes to the engine when it has its place
-/// here. Locks, touches and collections are this machine's alone. Spec/Remote.md says what is promised.
+/// A load that finds no blob in the directory asks the engine, and stores the answer in the directory. A store is sent
+/// to the engine once the blob is stored in the directory. Locks, touches and collections affect only this machine.
+/// Spec/Remote.md lists the guarantees.
 ///
-/// The engine is never in the way: opening waits for nothing, a failure is a miss, and one that goes on is met without a wait.
+/// The engine never blocks the cache: opening does not wait for it, a failure is a miss, and a circuit breaker skips an
+/// engine that fails repeatedly.
 public struct RemoteTier: Sendable {
   public let engine: any RemoteEngine
-  /// Where in the engine the records lie.
+  /// The namespace of the records in the engine.
   public var namespace: RemoteNamespace
   public var mode = Mode.readWrite
-  /// When a store that goes to the engine returns.
+  /// The time at which a store that is sent to the engine returns.
   public var writing = Writing.behind
-  /// Bytes of stores that wait for the engine, at most. The oldest give way, and each is told of.
-  public var waitingByteLimit = 64 << 20
-  /// Stores and removals that are under way at once.
-  public var maxConcurrentChanges = 8
-  /// The sizes of payloads that go to the engine, in bytes.
+  /// The maximum size of the stores that wait for the engine, in bytes.
   ///
-  /// Smaller ones may not be worth a request, and larger ones not be taken. A key should stay on one side.
+  /// If it is exceeded, the oldest stores are dropped, and an event reports each of them.
+  public var waitingByteLimit = 64 << 20
+  /// The maximum number of concurrent stores and removals.
+  public var maxConcurrentChanges = 8
+  /// The sizes of payloads that are sent to the engine, in bytes.
+  ///
+  /// Small payloads may not be worth a request, and large ones may be refused. The sizes of a key's blobs should not
+  /// cross the limits.
   public var payloadSizes: ClosedRange<Int64> = 0...(1 << 30)
   public var deadlines = Deadlines()
-  /// How long the engine's answer that it has nothing is remembered.
+  /// The time for which the engine's answer that a key is absent is remembered.
   public var remembersAbsenceFor: Duration = .seconds(5)
   public var breaker = BreakerSettings()
-  /// By what records are sealed, where others may write to the engine; nil for records as they are.
+  /// The key that seals records if others can write to the engine, or `nil` to store records without a seal.
   ///
-  /// All machines need the same. A record without this key's seal is a miss.
+  /// All machines need the same key. A record without this key's seal is a miss.
   public var sealKey: RemoteSealKey?
-  /// How old the engine's word about a blob that lies here may be when a load answers it; nil for any age.
+  /// The age from which on a load revalidates a blob in the directory, or `nil` to never revalidate.
   ///
-  /// A load of an older one asks for the header of the engine's object first, 64 bytes. If that is another blob's, it is
-  /// fetched. An engine that fails, or has no object any more, leaves what lies here.
+  /// The age counts from the last confirmation by the engine. A load then requests the header of the engine's object,
+  /// 64 bytes. If the header is another blob's, that blob is fetched. If the engine fails or has no object, the present
+  /// blob is returned.
   public var revalidatesAfter: Duration?
-  /// Whether one machine of several produces a blob that is missing; nil where each may.
+  /// The leases by which only one machine produces a missing blob, or `nil` if each machine may produce it.
   ///
-  /// The engine must be a `RemoteLeasing`.
+  /// The engine must conform to `RemoteLeasing`.
   public var leases: Leases?
-  /// Whether machines tell each other of stores and removals, and drop their copies. Those who listen learn the keys.
+  /// A Boolean value that indicates whether machines announce stores and removals, so that others drop their copies.
   ///
-  /// The engine must be a `RemoteAnnouncing`. An announcement that is lost leaves a copy until its end, or until
-  /// `revalidatesAfter`.
+  /// The engine must conform to `RemoteAnnouncing`, and its listeners learn the keys. If an announcement is lost, a
+  /// copy stays until it expires, or until `revalidatesAfter`.
   public var announcesChanges = false
-  /// The age of an object from which on a load that has fetched it writes it again; nil not to.
+  /// The age from which on a load that has fetched an object stores it again in the engine, or `nil` to never do so.
   ///
-  /// For engines that drop objects by their age, such as by a lifecycle rule: half of that age. Where the engine does not
-  /// tell when an object was put there, nothing is written again.
+  /// Set it to half of the maximum age if the engine drops objects by age, for example by a lifecycle rule. If the
+  /// engine does not report when an object was stored, nothing is stored again.
   public var rewritesAfter: Duration?
-  /// Whether a load answers what the engine has before that has its place in the directory.
+  /// A Boolean value that indicates whether a load returns the engine's blob before it is stored in the directory.
   ///
-  /// The store follows. Looks at a record and changes of it wait for that store, where they are asynchronous verbs of this
-  /// cache. The others, and other processes, find the blob a moment later. Up to `waitingByteLimit` bytes are under way
-  /// so; a load beyond them waits for its store.
+  /// The asynchronous methods of this cache that read or change the record wait for that store. Other methods and
+  /// other processes find the blob a moment later. At most `waitingByteLimit` bytes are returned before they are
+  /// stored; a load that exceeds the limit waits for its store.
   public var answersBeforeStoring = false
-  /// How long `BlobCache.close` waits for stores that have not reached the engine.
+  /// The time that `BlobCache.close` waits for stores that have not reached the engine.
   public var flushesOnCloseFor: Duration = .seconds(2)
 
-  /// The clock of deadlines and pauses; for tests.
+  /// The clock of timeouts and pauses; replaced in tests.
   package var clock: any Clock<Duration> = ContinuousClock()
-  /// A factor of pauses, from 0.5 to 1, so that machines do not come back all at once; for tests.
+  /// A factor for pauses, from 0.5 to 1, so that machines do not retry simultaneously; replaced in tests.
   package var jitter: @Sendable () -> Double = { .random(in: 0.5...1) }
 
+  /// Creates a remote tier.
+  ///
   /// - Parameters:
-  ///   - engine: is closed with the cache, so each directory has one of its own.
-  ///   - namespace: where in the engine the records lie.
+  ///   - engine: The engine, which is closed with the cache, so each directory needs its own instance.
+  ///   - namespace: The namespace of the records in the engine.
   public init(_ engine: any RemoteEngine, namespace: RemoteNamespace) {
     self.engine = engine
     self.namespace = namespace
   }
 
-  /// What a cache does with the engine.
+  /// The operations for which a cache uses the engine.
   public enum Mode: String, CaseIterable, Hashable, Sendable {
     case readWrite
-    /// Loads ask it; nothing is stored there or removed.
+    /// Loads ask the engine; nothing is stored or removed there.
     case readOnly
-    /// Stores and removals go there; no load asks it.
+    /// Stores and removals are sent to the engine; no load asks it.
     case writeOnly
 
-    /// Whether loads ask the engine.
     package var reads: Bool { self != .writeOnly }
     var writes: Bool { self != .readOnly }
   }
 
-  /// When a store that goes to the engine returns.
+  /// The time at which a store that is sent to the engine returns.
   public enum Writing: String, CaseIterable, Hashable, Sendable {
-    /// When it has its place in the directory.
+    /// When the blob is stored in the directory.
     case behind
-    /// When the engine has it too, or has failed to take it. An event tells which.
+    /// When the engine has also stored the blob or has failed to store it. An event reports the result.
     case through
   }
 
-  /// How one machine of several produces a blob, while the others wait.
+  /// The settings by which one machine produces a blob while the others wait.
   public struct Leases: Hashable, Sendable {
-    /// When a lease ends by itself. A producer that takes longer may be joined by another.
+    /// The time after which a lease expires. If a producer takes longer, another machine may also produce.
     public var duration: Duration = .seconds(30)
-    /// How long another machine is waited for, before producing all the same.
+    /// The time to wait for another machine before producing anyway.
     public var waits: Duration = .seconds(10)
 
     public init() {}
   }
 
-  /// How long the engine may take.
+  /// The timeouts of requests to the engine.
   public struct Deadlines: Hashable, Sendable {
-    /// Until an answer begins.
+    /// The time until an answer begins.
     public var firstByte: Duration = .milliseconds(250)
-    /// Between two pieces of an answer.
+    /// The time between two pieces of an answer.
     public var progress: Duration = .seconds(1)
-    /// For a whole record that is read.
+    /// The time for a whole record that is read.
     public var answer: Duration = .seconds(30)
-    /// For each mebibyte of a record that is read or stored, besides.
+    /// The additional time for each mebibyte of a record that is read or stored.
     public var perMebibyte: Duration = .seconds(1)
-    /// For a store or a removal: until its answer begins, besides.
+    /// The time for a store or a removal.
     public var change: Duration = .seconds(5)
 
     public init() {}
   }
 }
 
-/// When an engine that fails is left alone.
+/// The settings of the circuit breaker, which skips an engine that fails.
 public struct BreakerSettings: Hashable, Sendable {
-  /// Failures one after another that open the breaker. Half of twenty requests or more within ten seconds do, too.
+  /// The number of consecutive failures that open the breaker.
+  ///
+  /// It also opens if half of the requests fail, of twenty or more within ten seconds.
   public var failures = 5
-  /// The first time that it stays open. Each failed trial doubles it.
+  /// The time for which the breaker first stays open. Each failed trial doubles it.
   public var pause: Duration = .seconds(1)
-  /// The longest time that it stays open, and how long it does after a refusal.
+  /// The longest time for which the breaker stays open, and the time after a refusal.
   public var longestPause: Duration = .seconds(60)
 
   public init() {}
 }
 
 extension RemoteTier {
-  /// What is wrong with the settings; nil if nothing is.
+  /// A description of the first invalid setting, or `nil` if the settings are valid.
   var fault: String? {
     if let fault = namespace.fault { return fault }
     guard maxConcurrentChanges > 0, waitingByteLimit > 0, breaker.failures > 0 else {
@@ -146,16 +155,14 @@ extension RemoteTier {
     return times.allSatisfy { $0 > .zero } ? nil : "the deadlines and pauses of a remote tier are above zero"
   }
 
-  /// Bytes of an object beside its payload, at the most.
+  /// The maximum number of bytes of an object in addition to its payload.
   static let overheadByteCount = RecordHeader.byteCount + RecordExtension.maximumTailByteCount + RecordSeal.byteCount
 
-  /// Whether a payload of this size goes to the engine.
   func takes(_ byteCount: Int64) -> Bool {
     let most = engine.largestObject.map { $0 - Int64(Self.overheadByteCount) }
     return payloadSizes.contains(byteCount) && byteCount <= most ?? .max
   }
 
-  /// Whether two caches on one directory use the tier alike.
   func agrees(with other: RemoteTier) -> Bool {
     engine.name == other.engine.name && namespace == other.namespace && mode == other.mode && writing == other.writing
       && waitingByteLimit == other.waitingByteLimit && maxConcurrentChanges == other.maxConcurrentChanges

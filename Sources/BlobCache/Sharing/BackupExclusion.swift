@@ -7,7 +7,7 @@ internal import SystemPackage
   internal import Foundation
 #endif
 
-/// Tells backup programs that the directory is a cache: once, after the first store.
+/// Excludes the directory from backups, once, after the first store.
 final class BackupExclusion: Sendable {
   private let store: BlobStore
   private let isLeft: Atomic<Bool>
@@ -17,7 +17,7 @@ final class BackupExclusion: Sendable {
     isLeft = Atomic(!isWanted)
   }
 
-  /// A directory that cannot be marked is a cache all the same; the failure is logged. Blocks.
+  /// Marks the directory as a cache. Blocks. A failure is only logged, because the cache works without the mark.
   func apply() {
     guard !isLeft.load(ordering: .relaxed), !isLeft.exchange(true, ordering: .relaxed) else { return }
     do {

@@ -4,22 +4,20 @@ internal import Posix
 internal import Locks
 internal import SystemPackage
 
-/// The engines of this process by directory: two caches on one directory share one.
+/// The engines of this process by directory, because all caches on one directory share an engine.
 enum CacheRegistry {
   fileprivate struct Name: Hashable {
     let path: FilePath
-    /// A forked child has none of its parent's threads, so its caches are its own.
+    /// A forked child does not inherit its parent's threads, so it has separate engines.
     let forkCount: Int32
   }
 
   private struct Entry {
     let engine: CacheEngine
-    /// The directory that there was when the engine was made.
+    /// The identity of the directory when the engine was created.
     let directory: FileIdentity?
-    /// Caches that are open.
     var holders: Int
 
-    /// Whether the engine has a directory, to which its path leads.
     func leads(to found: FileIdentity) -> Bool {
       guard directory == found || engine.tenant.has(found) else { return false }
       return FileIdentity(at: engine.tenant.path) == found
@@ -28,10 +26,9 @@ enum CacheRegistry {
 
   private struct State {
     var entries: [Name: Entry] = [:]
-    /// Engines without caches that still write to disk.
+    /// The latches of engines without caches that still write to disk.
     var shutdownLatches: [Name: ShutdownLatch] = [:]
 
-    /// The name of the directory's engine, if another path leads to it too.
     func other(_ name: Name, _ directory: FileIdentity?) -> Name? {
       guard let directory else { return nil }
       return entries.first { $0.key.forkCount == name.forkCount && $0.value.leads(to: directory) }?.key
@@ -40,8 +37,8 @@ enum CacheRegistry {
     mutating func depart(_ name: Name, _ engine: CacheEngine) {
       entries[name] = nil
       shutdownLatches = shutdownLatches.filter { !$0.value.isFinished }
-      // The next one must wait for staged blobs, and for everything where nothing else keeps their changes apart.
-      // Without that, it leaves the one before it in its place.
+      // The next engine must wait for staged blobs, and for all work if locks on disk do not order the changes of the
+      // two. Otherwise the latch of an earlier engine is kept.
       if engine.staging != nil || engine.configuration.store.access.sharing == .exclusive {
         shutdownLatches[name] = engine.shutdownLatch
       }
@@ -50,9 +47,9 @@ enum CacheRegistry {
 
   private static let state = Lock(State())
 
-  /// The engine of a directory, made if it is missing; give it back by `release`.
+  /// Returns the engine of a directory, and creates it if necessary; release it with `release`.
   ///
-  /// - Throws: `invalidConfiguration` if there is one with other settings; as `BlobStore.init`.
+  /// - Throws: `invalidConfiguration` if the existing engine has other settings, and the errors of `BlobStore.init`.
   static func engine(
     for directory: FilePath, _ configuration: BlobCache.Configuration, _ files: Files
   ) throws -> CacheEngine {
@@ -72,7 +69,7 @@ enum CacheRegistry {
       }
       let tenant = DirectoryTenant(
         path: name.path, isExclusive: configuration.store.access.sharing == .exclusive, shutdownLatch: ShutdownLatch())
-      // By the path that the name has: no link that is made or changed later leads the engine elsewhere.
+      // The resolved path, so that links that are created or changed later do not affect the engine.
       let store = try BlobStore(
         directory: name.path, configuration: configuration.store, files: files, holder: tenant)
       tenant.setStore(store)
@@ -83,7 +80,7 @@ enum CacheRegistry {
     }
   }
 
-  /// - Returns: whether this was the engine's last cache: then it must be shut down.
+  /// - Returns: `true` if this was the engine's last cache, so that it must be shut down.
   static func release(_ engine: CacheEngine) -> Bool {
     state.withLock { state in
       guard let (name, entry) = state.entries.first(where: { $0.value.engine === engine }) else { return false }
@@ -98,10 +95,10 @@ enum CacheRegistry {
 }
 
 extension CacheRegistry.Name {
-  /// Follows links as far as the path exists; the first store makes the rest.
+  /// Follows links as far as the path exists; the first store creates the rest.
   init(_ directory: FilePath) throws(BlobStoreError) {
     do {
-      // The store refuses an empty path.
+      // The store reports an empty path as an error.
       path = directory.isEmpty ? directory : try Files().canonical(directory)
     } catch {
       throw BlobStoreError(anything: error, operation: "open", key: nil)
@@ -111,7 +108,7 @@ extension CacheRegistry.Name {
 }
 
 extension BlobCache.Configuration {
-  /// A setting that must be alike and differs; nil if all agree.
+  /// Returns the name of a setting that must be equal but differs, or `nil`.
   func difference(from other: Self) -> String? {
     func differ<Field: Equatable>(_ path: KeyPath<Self, Field>) -> Bool { self[keyPath: path] != other[keyPath: path] }
     let settings: [(String, Bool)] = [

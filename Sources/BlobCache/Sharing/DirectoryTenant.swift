@@ -3,10 +3,10 @@ internal import Locks
 internal import Posix
 internal import SystemPackage
 
-/// An engine as the holder of directories: of two engines on one directory, neither may be exclusive.
+/// An engine as the holder of directories: if two engines use one directory, neither may be exclusive.
 ///
-/// When an engine is made, another one on its directory is found by path, and by device and inode. Two paths may lead
-/// to one directory later. So an engine asks before it uses what it finds at its path.
+/// A new engine finds another one on its directory by path, and by device and inode. Later, two
+/// paths may refer to one directory, so an engine checks again before it uses a new directory at its path.
 final class DirectoryTenant: RootHolder {
   let path: FilePath
   let shutdownLatch: ShutdownLatch
@@ -15,20 +15,19 @@ final class DirectoryTenant: RootHolder {
 
   private struct State {
     weak var store: BlobStore?
-    /// Other paths by which caches have the directory.
+    /// Other paths by which caches use the directory.
     var otherPaths: Set<FilePath> = []
   }
 
   private struct Place: Hashable {
     let directory: FileIdentity
-    /// A forked child's stores are its own, and its parent's do nothing there.
+    /// A forked child's stores are separate, and its parent's stores are inactive there.
     let forkCount = CurrentProcess.forkCount
   }
 
-  /// Those that use a directory, once for each time they have opened it.
+  /// The tenants of each directory, once for each time that they have opened it.
   private static let tenants = Lock<[Place: [DirectoryTenant]]>([:])
 
-  /// - Parameter path: canonical.
   init(path: FilePath, isExclusive: Bool, shutdownLatch: ShutdownLatch) {
     self.path = path
     self.isExclusive = isExclusive
@@ -37,10 +36,9 @@ final class DirectoryTenant: RootHolder {
 
   func setStore(_ store: BlobStore) { state.withLock { $0.store = store } }
 
-  /// Adds a path of another cache, which must lead to the directory while the engine uses it.
+  /// Adds a path of another cache, which must refer to the directory while the engine uses it.
   func share(by path: FilePath) { if path != self.path { state.withLock { _ = $0.otherPaths.insert(path) } } }
 
-  /// Whether the engine uses a directory.
   func has(_ directory: FileIdentity) -> Bool {
     Self.tenants.withLock { $0[Place(directory: directory)]?.contains { $0 === self } ?? false }
   }
@@ -55,7 +53,7 @@ final class DirectoryTenant: RootHolder {
     }
     let place = Place(directory: directory)
     if let other = enter(place) {
-      // It lets go of a directory that is no longer at its path.
+      // The check makes the other engine release a directory that is no longer at its path.
       other.state.withLock { $0.store }?.lookAtRoot()
       if let other = enter(place) {
         throw BlobStoreError(
@@ -67,10 +65,10 @@ final class DirectoryTenant: RootHolder {
     return Hold(tenant: self, place: place)
   }
 
-  /// - Returns: the tenant in the way; nil if the directory is now this one's too.
+  /// - Returns: The conflicting tenant, or `nil` if this tenant was added.
   private func enter(_ place: Place) -> DirectoryTenant? {
     Self.tenants.withLock { tenants in
-      // The one before it on its path, it waits for: Semantics.md, A15.
+      // An earlier engine with the same path does not conflict, because this one waits for it: Semantics.md, A15.
       let other = tenants[place]?.first { other in
         other.path != path && (other.isExclusive || isExclusive) && !other.shutdownLatch.isFinished
       }
@@ -101,18 +99,17 @@ final class DirectoryTenant: RootHolder {
 }
 
 extension FileIdentity {
-  /// nil if there is nothing at the path, or nothing that may be looked at.
+  /// The identity of the file at a path, or `nil` if it does not exist or is not accessible.
   init?(at path: FilePath) {
-    // If it cannot be looked at, the engine that works there reports why.
+    // The engine that uses the path reports the error.
     guard let status = try? Files().status(of: path) else { return nil }
     self.init(status)
   }
 }
 
-/// Whether an engine has finished its work on disk after its last cache was gone.
+/// Indicates whether an engine has finished its work on disk after its last cache was closed.
 ///
-/// The directory's next engine waits for that. Before, its loads would miss staged blobs, and late writes would replace
-/// what it stores.
+/// Without waiting for it, the directory's next engine would miss staged blobs, and late writes would replace its own.
 final class ShutdownLatch: Sendable {
   private let isOver = Monitor(false)
 
@@ -120,6 +117,5 @@ final class ShutdownLatch: Sendable {
 
   func finish() { isOver.change { $0 = true } }
 
-  /// Blocks until it is finished.
   func wait() { isOver.wait { $0 ? .done(()) : .wait(nil) } }
 }

@@ -3,10 +3,7 @@ internal import BlobStore
 internal import Logging
 
 extension CacheEngine {
-  /// A slice on disk, past memory. Blocks.
-  ///
-  /// - Parameter byteCount: of a sound slice; nil for any.
-  /// - Returns: nil if it is missing, expired, damaged or of another size.
+  /// Reads a live and undamaged slice of the given size from disk, bypassing memory. Blocks.
   func readSlice(_ key: BlobKey, _ byteCount: Int?, queueTime: Duration) throws -> Blob? {
     let stopwatch = observer.stopwatch()
     func tell(_ kind: CacheEvent.Kind, byteCount: Int = 0) {
@@ -29,7 +26,7 @@ extension CacheEngine {
     return blob
   }
 
-  /// Whether a slice is on disk, by its header. It is no use of the slice. Blocks.
+  /// Checks the header of a slice on disk, which does not count as a use. Blocks.
   func hasSlice(_ key: BlobKey, _ byteCount: Int) throws -> Bool {
     do throws(BlobStoreError) {
       return try store.header(for: key)?.payloadSize == UInt64(byteCount)
@@ -39,9 +36,7 @@ extension CacheEngine {
     }
   }
 
-  /// Stores a slice, past memory. Blocks.
-  ///
-  /// - Returns: false if the condition does not hold.
+  /// Stores a slice, bypassing memory, or returns `false` if the condition does not hold. Blocks.
   func storeSlice(
     _ bytes: Data, for key: BlobKey, ttl: Duration?, if condition: StoreCondition?, queueTime: Duration
   ) throws -> Bool {
@@ -59,22 +54,20 @@ extension CacheEngine {
     return true
   }
 
-  /// Tells of fetched bytes that could not be stored.
   func tellUnstored(_ error: BlobStoreError, _ key: BlobKey, byteCount: Int) {
     store.configuration.logger.warning("a slice is fetched and not stored: \(error)")
     observer.tell(CacheEvent(.writeFailed(error), key, byteCount: byteCount))
   }
 
-  /// Removes the slices of one version.
   func removeSlices(of layout: SliceLayout) async throws {
     let batchSize: Int64 = 64
     var start: Int64 = 0
     while start < layout.count {
       let batch = start..<min(start + batchSize, layout.count)
-      // By batches, so that others get their turn, and a task that is cancelled ends.
+      // Batches let other tasks use the thread, and allow cancellation.
       try Task.checkCancellation()
       try await lanes.removals.run { [self] queueTime in
-        // Slices stay here: their object is remote already.
+        // Slices are not in the remote tier, because their object is remote already.
         for index in batch {
           _ = try remove(layout.key(ofSlice: index), if: nil, queueTime: queueTime, isOfRemote: false)
         }

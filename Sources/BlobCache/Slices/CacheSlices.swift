@@ -2,20 +2,19 @@ public import BlobRecord
 internal import Locks
 
 extension BlobCache {
-  /// A large remote object whose ranges are cached as slices: `CacheSlices`.
+  /// Creates a handle to a large remote object whose ranges are cached as slices.
   ///
   /// Nothing is read, removed or fetched before the first read.
   ///
   /// - Parameters:
-  ///   - key: what the slices are found by. Their own keys begin with it and `@slices`, so `records(prefix:)` shows them
-  ///     together; an entry under the key itself is another blob.
-  ///   - totalSize: bytes of the object.
-  ///   - sliceSize: bytes of a slice; the last may have fewer. At most 2^20 slices.
-  ///   - validator: tells versions of the object apart, such as an ETag. Slices of another validator or other sizes are
-  ///     removed with the first read.
-  ///   - options: how slices are fetched and stored.
-  ///   - fetch: answers with the bytes of a range, all of them, or throws. It may run several times at once.
-  /// - Throws: `invalidConfiguration` for sizes that make no slices, or too many; `closed`.
+  ///   - key: The key of the object. The keys of its slices begin with it and `@slices`, so `records(prefix:)` lists
+  ///     them together. A record under the key itself is a separate blob.
+  ///   - totalSize: The size of the object in bytes.
+  ///   - sliceSize: The size of a slice in bytes; the last slice may be smaller. At most 2^20 slices are possible.
+  ///   - validator: The version of the object, such as an ETag. The first read removes slices of others.
+  ///   - options: The options for fetching and storing slices.
+  ///   - fetch: A closure that returns all bytes of a range, or throws. It may be called concurrently.
+  /// - Throws: `invalidConfiguration` for sizes that result in no slices, or too many; `closed`.
   public func slices(
     of key: BlobKey, totalSize: Int64, sliceSize: Int = 1 << 20, validator: String,
     options: SliceOptions = SliceOptions(), fetch: @escaping @Sendable (Range<Int64>) async throws -> Data
@@ -31,22 +30,20 @@ extension BlobCache {
   }
 }
 
-/// Ranges of a large remote object, of which those that are missing are fetched: `BlobCache.slices`.
+/// A large remote object whose missing ranges are fetched: `BlobCache.slices`.
 ///
-/// Each slice is a blob of its own: evicted, expired and fetched by itself. Slices that are missing side by side are fetched
-/// by one call of the closure, and each slice by one call at a time in the process. Slices lie on disk, not in memory. What
-/// was read last is kept for the next read.
+/// Each slice is a separate blob, which is evicted, expires and is fetched individually. Adjacent missing slices are
+/// fetched by one call of the closure, and a process fetches each slice only once at a time. Slices are stored on
+/// disk, not in memory. The slice that was read last is kept for the next read.
 ///
-/// Any number of tasks may use it. A read that is cancelled leaves the fetch to other readers; without any, the closure's
-/// task is cancelled. What is fetched ahead ends so with the handle, and with a read of it that is cancelled while no other
-/// is under way.
+/// Any number of tasks may use it concurrently. A cancelled read does not affect other readers of its fetch, but
+/// without other readers the closure's task is cancelled. Read-ahead is cancelled when the handle is deallocated, and
+/// when the only read of the handle is cancelled.
 public final class CacheSlices: Sendable {
   private struct State {
-    /// The slice that was read last.
     var latest: (index: Int64, bytes: Data)?
-    /// Slices that were asked for ahead.
+    /// The slices that were requested by read-ahead.
     var ahead: Range<Int64> = 0..<0
-    /// Reads under way.
     var readers = 0
   }
 
@@ -68,20 +65,20 @@ public final class CacheSlices: Sendable {
   }
 
   public var key: BlobKey { object.layout.key }
-  /// Bytes of the object.
+  /// The size of the object in bytes.
   public var totalSize: Int64 { object.layout.totalSize }
   public var validator: String { object.layout.validator }
 
-  /// The bytes of a range.
+  /// Returns the bytes of a range.
   ///
-  /// - Parameter range: offsets in the object, from 0 to `totalSize`.
-  /// - Throws: `invalidRange`; what the closure throws; `sizeMismatch` if it answers another number of bytes, of
-  ///   which none are stored; a slice's `BlobStoreError`; `CancellationError`; `closed`.
-  /// - Complexity: O(*n*) for *n* bytes, and the slices that they lie in.
+  /// - Parameter range: The offsets in the object, from 0 to `totalSize`.
+  /// - Throws: `invalidRange`; the errors of the closure; `sizeMismatch` if it returns another number of bytes, none
+  ///   of which are stored; a slice's `BlobStoreError`; `CancellationError`; `closed`.
+  /// - Complexity: O(*n*) for *n* bytes of the slices that contain the range.
   public func read(_ range: Range<Int64>) async throws -> Data {
     try check(range)
     var data = Data()
-    // More may not be there to be reserved, and then the first fetch says why.
+    // A larger capacity may not be available, and an invalid size is reported by the first fetch.
     data.reserveCapacity(min(range.count, 1 << 30))
     var position = range.lowerBound
     while position < range.upperBound {
@@ -93,21 +90,21 @@ public final class CacheSlices: Sendable {
     return data
   }
 
-  /// The bytes of a range, slice by slice.
+  /// Returns the bytes of a range, slice by slice.
   ///
-  /// The next are fetched when they are asked for, `requestSize` at the most and `readAhead` ahead of them. So a slow
-  /// receiver holds the source back.
+  /// Slices are fetched on demand, at most `requestSize` bytes at a time and `readAhead` bytes ahead. So a slow
+  /// receiver applies backpressure to the source.
   ///
-  /// - Parameter range: offsets in the object; nil for all of it.
+  /// - Parameter range: The offsets in the object, or `nil` for the whole object.
   public func pieces(of range: Range<Int64>? = nil) -> Pieces { Pieces(slices: self, range: range ?? 0..<totalSize) }
 
-  /// Removes all slices of this version, and the record that says that it is there.
+  /// Removes all slices of this version, and the manifest that states that it is stored.
   ///
-  /// Fetches that are under way when it is called, in any process, are answered and not stored. Those that begin meanwhile may
-  /// be. Slices of a later version stay.
+  /// Fetches of any process that are in progress when it is called are returned but not stored. Fetches that begin
+  /// during the call may be stored. Slices of a later version stay.
   ///
-  /// - Throws: `BlobStoreError`; `CancellationError`, and some slices may be left; `closed`.
-  /// - Complexity: O(*n*) for *n* slices that the object has, missing ones too.
+  /// - Throws: `BlobStoreError`; `CancellationError`, after which some slices may still exist; `closed`.
+  /// - Complexity: O(*n*) for *n* slices of the object, including missing ones.
   public func remove() async throws {
     state.withLock { $0.latest = nil }
     try await object.agreement.removeAll()
@@ -120,7 +117,6 @@ public final class CacheSlices: Sendable {
     }
   }
 
-  /// The first slices of a range, as many as one request fetches, cut to the range.
   private func window(from position: Int64, to end: Int64) async throws -> [Data] {
     state.withLock { $0.readers += 1 }
     do {
@@ -160,7 +156,7 @@ public final class CacheSlices: Sendable {
     }
   }
 
-  /// Has the slices behind those that are read fetched, once half of those that were asked for ahead are used up.
+  /// Starts the next read-ahead once half of the previous one is used.
   private func readAhead(behind index: Int64) {
     guard options.readAhead > 0 else { return }
     let layout = object.layout
@@ -168,14 +164,14 @@ public final class CacheSlices: Sendable {
     let end = min(index + count, layout.count)
     let wanted = state.withLock { state -> Range<Int64> in
       let known = state.ahead.lowerBound <= index && index <= state.ahead.upperBound ? state.ahead.upperBound : index
-      // The last of them are asked for as soon as they are near.
+      // The last slices are requested as soon as they are in the read-ahead range.
       guard known < end, (known - index) * 2 <= count || end == layout.count else { return 0..<0 }
       state.ahead = index..<end
       return known..<end
     }
     guard !wanted.isEmpty else { return }
     aheads.start { [object, options, fetch] in
-      // A failure shows when they are read.
+      // An error is reported when the slices are read.
       try? await object.readAhead(wanted, options, fetch)
     }
   }
@@ -193,7 +189,7 @@ extension CacheSlices {
       private let slices: CacheSlices
       private let range: Range<Int64>
       private var position: Int64
-      /// The pieces of the last request, the next one last.
+      /// The pieces of the last request in reverse order.
       private var rest: [Data] = []
       private var isOver = false
 
@@ -203,12 +199,13 @@ extension CacheSlices {
         position = range.lowerBound
       }
 
-      /// - Returns: nil at the end, and after an error.
-      /// - Throws: as `CacheSlices.read`.
+      /// Returns the next piece, or `nil` at the end and after an error.
+      ///
+      /// - Throws: The errors of `CacheSlices.read`.
       public mutating func next() async throws -> Data? {
         if let piece = rest.popLast() { return piece }
         guard !isOver, position < range.upperBound else { return nil }
-        // An error is the last.
+        // The iteration ends after an error.
         isOver = true
         try slices.check(range)
         rest = try await slices.window(from: position, to: range.upperBound).reversed()
@@ -220,20 +217,19 @@ extension CacheSlices {
   }
 }
 
-/// How slices are fetched and stored.
+/// The options for fetching and storing slices.
 public struct SliceOptions: Hashable, Sendable {
-  /// The time to live of each slice, rounded up to whole seconds; nil for the default expiration, counted from last
-  /// access.
+  /// The time to live of each slice, rounded up to seconds, or `nil` for the default expiration from the last access.
   public var ttl: Duration?
-  /// Bytes that one call of the closure is asked for at the most. Below the size of a slice, it is one slice.
+  /// The maximum number of bytes that one call of the closure is asked for, but at least one slice.
   ///
-  /// So much is in memory for each call under way.
+  /// Each call in progress holds this much memory.
   public var requestSize = 8 << 20
-  /// Bytes behind those that are read which are fetched meanwhile, by four calls at a time; 0 for none.
+  /// The number of bytes that are fetched ahead of a read, by at most four concurrent calls, or 0 for no read-ahead.
   public var readAhead = 0
-  /// Whether fetched bytes that cannot be stored are answered all the same.
+  /// A Boolean value that indicates whether fetched bytes are returned even if they cannot be stored.
   ///
-  /// An event (`writeFailed`) and the log tell of it. If false, the store's error is thrown.
+  /// An event (`writeFailed`) and the log report the error. If `false`, the store's error is thrown.
   public var answersUnstored = false
 
   public init(
@@ -246,7 +242,7 @@ public struct SliceOptions: Hashable, Sendable {
   }
 }
 
-/// The tasks that fetch ahead of one handle's reads. They end with the handle.
+/// The read-ahead tasks of one handle, which are cancelled with it.
 final class ReadAheads: Sendable {
   private struct State {
     var tasks: [Int: Task<Void, Never>] = [:]
@@ -261,7 +257,7 @@ final class ReadAheads: Sendable {
     state.withLock { state in
       let number = state.nextNumber
       state.nextNumber += 1
-      // Within the lock, so that it is known before it ends.
+      // The task is started within the lock, so that it is registered before it ends.
       state.tasks[number] = Task { [weak self] in
         await body()
         self?.forget(number)

@@ -4,19 +4,17 @@ internal import Locks
 internal import Logging
 internal import Synchronization
 
-/// Keeps the manifest of an object: the record that says which version's slices are there.
+/// The manifest of an object: the record that states which version's slices are stored.
 ///
-/// Caches of other processes may have another version. The one that was opened last has its slices stored; the others fetch
-/// and store nothing. So two versions never remove each other's slices again and again.
+/// Caches of other processes may have another version. Only the version that was opened last stores its slices; the
+/// others fetch and store nothing. So two versions never repeatedly remove each other's slices.
 final class SliceAgreement: Sendable {
   private struct State {
-    /// Whether the manifest was this version's once. Another one in its place is a later one, then.
+    /// A Boolean value that indicates whether the manifest was once this version's. Any other is then a later one.
     var hasAgreed = false
-    /// Of the manifest's key, before it was last found to be this version's; nil where that is not known.
     var history: KeyHistory?
-    /// Until when the last look will do; nil without one.
+    /// The time until which the last lookup is valid, if there was one.
     var nextLook: UnixTime?
-    /// Seconds for which slices live at the longest, by the last look.
     var life: Int64 = 0
   }
 
@@ -25,7 +23,6 @@ final class SliceAgreement: Sendable {
   private let state = Lock(State())
   private let outdated = Atomic(false)
   private let removals = Atomic(0)
-  /// Looks, one at a time.
   private let turnstile = Turnstile()
 
   init(_ layout: SliceLayout, _ engine: CacheEngine) {
@@ -33,32 +30,30 @@ final class SliceAgreement: Sendable {
     self.engine = engine
   }
 
-  /// Whether a later version was opened: then nothing is stored any more.
+  /// A Boolean value that indicates whether a later version was opened, so that nothing may be stored.
   var isOutdated: Bool { outdated.load(ordering: .relaxed) }
 
   func setOutdated() { outdated.store(true, ordering: .relaxed) }
 
-  /// Removals of all slices that have begun.
   var removalCount: Int { removals.load(ordering: .relaxed) }
 
-  /// Reads that wait for another one's look; for tests.
   var waitingCount: Int { turnstile.waitingCount }
 }
 
 // MARK: - Answers
 
 extension SliceAgreement {
-  /// Makes sure, before slices are read, that those of another version are gone.
+  /// Ensures that slices of other versions are removed before slices are read.
   ///
-  /// It looks once a while, which is a use of the manifest: that is not evicted, and does not expire, before slices that are
-  /// read.
+  /// The occasional lookup counts as a use of the manifest, which must not be evicted or expire before slices that
+  /// are read.
   func prepare(_ options: SliceOptions) async throws {
     let life = life(options)
     if isRecent(life) { return }
     try await turnstile.pass { if !isRecent(life) { _ = try await look(options) } }
   }
 
-  /// Whether slices may be stored: the manifest is this version's, and lives as long as they will.
+  /// Returns whether slices may be stored: the manifest is this version's, and lives as long as they will.
   func isAgreed(_ options: SliceOptions) async throws -> Bool {
     if let answer = try knownAnswer(options) { return answer }
     return try await turnstile.pass {
@@ -67,7 +62,6 @@ extension SliceAgreement {
     }
   }
 
-  /// What is known without the disk.
   func knownAnswer(_ options: SliceOptions) throws -> Bool? {
     if isOutdated { return false }
     guard isRecent(life(options)), let history = state.withLock({ $0.history }),
@@ -81,7 +75,7 @@ extension SliceAgreement {
     return isOutdated || state.withLock { state in state.nextLook.map { now < $0 && life <= state.life } ?? false }
   }
 
-  /// Seconds that a slice lives after its store or its last use.
+  /// Returns the life of a slice in seconds after its store or its last use.
   private func life(_ options: SliceOptions) -> Int64 {
     options.ttl?.wholeSeconds ?? engine.store.effectiveDefaultExpiration
   }
@@ -91,15 +85,12 @@ extension SliceAgreement {
 
 extension SliceAgreement {
   private struct Look: Sendable {
-    /// Of the manifest's key, before the look.
     let history: KeyHistory?
     let manifest: Data?
     let expiry: UnixTime
   }
 
-  /// Looks at the manifest, and leaves this version's where it is missing or another's, whose slices go.
-  ///
-  /// - Returns: whether it is there.
+  /// Looks up the manifest, replaces a missing or another version's manifest, and returns whether it succeeded.
   private func look(_ options: SliceOptions) async throws -> Bool {
     let life = life(options)
     var replaced: SliceLayout?
@@ -109,7 +100,7 @@ extension SliceAgreement {
       if look.manifest == layout.manifest {
         if look.expiry >= now.advanced(bySeconds: life.saturatingAdding(life / 2)) {
           note(look, at: now, life)
-          // Those that another process has stored since they were removed.
+          // This removes slices that another process has stored since their removal.
           if let replaced { try await engine.removeSlices(of: replaced) }
           return true
         }
@@ -118,7 +109,7 @@ extension SliceAgreement {
           setOutdated()
           break
         }
-        // Before the manifest says otherwise: if this is cut off, the manifest still tells of them.
+        // The slices are removed before the manifest is replaced: after an interruption, it still describes them.
         try await engine.removeSlices(of: other)
         replaced = other
       }
@@ -129,15 +120,15 @@ extension SliceAgreement {
         note(nil, at: now, life)
         break
       }
-      // What is there now is looked at, as others may be at it too.
+      // The manifest is read again, because other processes may replace it too.
     }
     return false
   }
 
-  /// Blocks.
+  /// Looks up the manifest. Blocks.
   private func find(_ queueTime: Duration) throws -> Look {
     let store = engine.store
-    // Before the look: what changes afterwards shows.
+    // The history is read before the lookup, so that later changes are detected.
     let history = try store.history(of: layout.manifestKey)
     let blob = try engine.readSlice(layout.manifestKey, nil, queueTime: queueTime)
     return Look(
@@ -145,11 +136,9 @@ extension SliceAgreement {
       expiry: blob?.header.expiry(defaultExpiration: store.effectiveDefaultExpiration) ?? .never)
   }
 
-  /// Replaces the manifest that a look has found, unless another has done so. Blocks.
+  /// Replaces the manifest that a lookup has found, unless another task has done so. Blocks.
   ///
-  /// It lives twice as long as slices do, so that it is seldom written again.
-  ///
-  /// - Returns: false for a failure, where the options say that one may be passed over.
+  /// The manifest lives twice as long as slices, so that it is rarely written. Returns `false` for an ignored error.
   private func put(insteadOf found: Data?, _ options: SliceOptions, queueTime: Duration) throws -> Bool {
     let (key, life) = (layout.manifestKey, life(options))
     do {
@@ -165,7 +154,6 @@ extension SliceAgreement {
     }
   }
 
-  /// - Parameter look: nil if the manifest could not be left.
   private func note(_ look: Look?, at now: UnixTime, _ life: Int64) {
     let interval = min(max(life / 8, 1), 60)
     let expiry = look?.expiry ?? .never
@@ -182,8 +170,7 @@ extension SliceAgreement {
 // MARK: - Removal
 
 extension SliceAgreement {
-  /// Removes the slices of this version, and the manifest if it is this version's. Fetches that are under way are not
-  /// stored.
+  /// Removes the slices of this version, and its manifest. Fetches in progress are not stored.
   func removeAll() async throws {
     try await turnstile.pass {
       removals.add(1, ordering: .relaxed)
@@ -197,7 +184,7 @@ extension SliceAgreement {
         _ = try engine.remove(layout.manifestKey, if: nil, queueTime: queueTime, isOfRemote: false)
         return true
       }
-      // Those that another process has stored since they were removed.
+      // This removes slices that another process has stored since their removal.
       if isThere { try await engine.removeSlices(of: layout) }
     }
   }

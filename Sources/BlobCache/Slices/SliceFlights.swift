@@ -1,16 +1,14 @@
 internal import Locks
 
-/// The fetches of an object's slices that are under way, and the reads that wait for them.
+/// The fetches of an object's slices in progress, and the reads that wait for them. A slice is in at most one fetch.
 ///
-/// Each slice is in one fetch at a time. A fetch whose last waiter was cancelled is cancelled too.
+/// A fetch is cancelled when its last waiter is cancelled.
 final class SliceFlights: Sendable {
   private typealias Flights = SingleFlight<Int64, Range<Int64>, [Data]>
 
-  /// A waiter's place in a fetch.
   struct Ticket: Sendable {
     fileprivate let membership: SingleFlight<Int64, Range<Int64>, [Data]>.Ticket
     let slices: Range<Int64>
-    /// Whether its holder must start the fetch.
     var isNew: Bool { membership.isNew }
   }
 
@@ -24,17 +22,12 @@ final class SliceFlights: Sendable {
 
   private let state = Lock(State())
 
-  /// Fetches under way.
   var count: Int { state.withLock { $0.flights.count } }
-  /// Reads that wait for them.
   var waiterCount: Int { state.withLock { $0.flights.memberCount } }
 
-  /// Joins the fetches of slices, and makes new ones where there are none.
+  /// Joins the fetches of slices, in ascending order, and creates fetches of at most `most` slices for the others.
   ///
-  /// - Parameters:
-  ///   - missing: ascending.
-  ///   - most: slices in one fetch.
-  ///   - onlyNew: whether those that are under way are passed over.
+  /// - Parameter onlyNew: A Boolean value that indicates whether fetches in progress are not joined.
   func join(_ missing: [Int64], most: Int64, onlyNew: Bool = false) -> [Ticket] {
     state.withLock { state in
       var tickets: [Ticket] = []
@@ -61,19 +54,14 @@ final class SliceFlights: Sendable {
     }
   }
 
-  /// The task of a new fetch, which is cancelled when no read waits for it any more.
   func attach(_ task: Task<Void, Never>, to ticket: Ticket) {
     if state.withLock({ $0.flights.attach(task, to: ticket.membership.flight) }) { task.cancel() }
   }
 
-  /// The slices of a ticket's fetch.
-  ///
-  /// - Throws: the error of the fetch; `CancellationError`.
   func wait(_ ticket: Ticket) async throws -> [Data] {
     try await state.result(of: ticket.membership, in: \.flights) { leave(ticket, isOver: false) }.get()
   }
 
-  /// Gives a ticket up.
   func leave(_ ticket: Ticket) { leave(ticket, isOver: true) }
 
   private func leave(_ ticket: Ticket, isOver: Bool) {
@@ -82,7 +70,6 @@ final class SliceFlights: Sendable {
     departure.waiter?.resume(throwing: CancellationError())
   }
 
-  /// Ends a fetch: from now on, others make a new one.
   func finish(_ ticket: Ticket, _ result: Result<[Data], any Error>) {
     let waiters = state.withLock { $0.flights.finish(ticket.membership.flight, result) }
     for waiter in waiters { waiter.resume(returning: result) }

@@ -1,12 +1,12 @@
 internal import BlobRecord
 internal import TextFormats
 
-/// How one version of a large object is cut into slices, and under which keys they lie.
+/// The slices of one version of a large object, and their keys.
 ///
-/// The slices of `film` lie under `film@slices/ID/00000000` and so on. The identity is a digest of the validator and
-/// the sizes, so slices of two versions never meet. `film@slices` says which version is there.
+/// The slices of `film` are stored under `film@slices/ID/00000000` and so on. The ID is a digest of the validator and
+/// the sizes, so slices of different versions never have the same key. `film@slices` contains the manifest.
 struct SliceLayout: Hashable, Sendable {
-  /// So many numbers of slices are tried where a version is removed.
+  /// The maximum number of slices, all of which are tried when a version is removed.
   static let mostSlices: Int64 = 1 << 20
 
   let key: BlobKey
@@ -15,7 +15,7 @@ struct SliceLayout: Hashable, Sendable {
   let validator: String
   private let identity: String
 
-  /// - Returns: nil for sizes that make no slices, or more than `mostSlices`.
+  /// Returns `nil` for sizes that result in no slices, or more than `mostSlices`.
   init?(key: BlobKey, totalSize: Int64, sliceSize: Int64, validator: String) {
     guard totalSize >= 0, sliceSize > 0, (totalSize - 1) / sliceSize < Self.mostSlices else { return nil }
     self.key = key
@@ -28,10 +28,8 @@ struct SliceLayout: Hashable, Sendable {
 
   // MARK: Keys
 
-  /// All keys of all versions begin so.
   static func prefix(of key: BlobKey) -> String { key.string + "@slices" }
 
-  /// The key of the record that says which version is there.
   var manifestKey: BlobKey { BlobKey(Self.prefix(of: key)) }
 
   func key(ofSlice index: Int64) -> BlobKey {
@@ -44,13 +42,11 @@ struct SliceLayout: Hashable, Sendable {
 
   var count: Int64 { totalSize == 0 ? 0 : (totalSize - 1) / sliceSize + 1 }
 
-  /// The bytes of some neighbours.
   func range(ofSlices indices: Range<Int64>) -> Range<Int64> {
-    // The end of the last is not computed: it may be beyond what a number holds.
+    // The end of the last slice is not computed, because it may exceed the range of `Int64`.
     indices.lowerBound * sliceSize..<(indices.upperBound >= count ? totalSize : indices.upperBound * sliceSize)
   }
 
-  /// The slices that have the bytes of a range.
   func slices(of range: Range<Int64>) -> Range<Int64> {
     guard !range.isEmpty else { return 0..<0 }
     return range.lowerBound / sliceSize..<(range.upperBound - 1) / sliceSize + 1
@@ -66,10 +62,8 @@ extension SliceLayout {
     "\(title)\n\(totalSize)\n\(sliceSize)\n\(validator)"
   }
 
-  /// The payload of the record that says which version is there.
   var manifest: Data { Data(Self.text(totalSize, sliceSize, validator).utf8) }
 
-  /// - Returns: nil if the bytes are not a manifest.
   init?(key: BlobKey, manifest: Data) {
     let lines = String(decoding: manifest, as: UTF8.self).split(
       separator: "\n", maxSplits: 3, omittingEmptySubsequences: false)

@@ -2,9 +2,8 @@ internal import BlobRecord
 internal import BlobStore
 internal import Locks
 
-/// One version of a large object, which all its `CacheSlices` of the process share.
+/// One version of a large object, which is shared by all its `CacheSlices` of the process.
 final class SlicedObject: Sendable {
-  /// What fetches bytes of the object.
   typealias Fetch = @Sendable (Range<Int64>) async throws -> Data
 
   let layout: SliceLayout
@@ -20,11 +19,10 @@ final class SlicedObject: Sendable {
 
   deinit { engine.slicedObjects.forget(layout.key, ObjectIdentifier(self)) }
 
-  /// What one look at a slice has found.
   private struct Look: Sendable {
-    /// Of its key before the look.
+    /// The key's history before the lookup.
     let history: KeyHistory?
-    /// nil also where it was not read.
+    /// The bytes, or `nil` if the slice is missing or was not read.
     var bytes: Data?
     let isThere: Bool
   }
@@ -33,7 +31,7 @@ final class SlicedObject: Sendable {
 // MARK: - Reading
 
 extension SlicedObject {
-  /// The bytes of some neighbours, of which those that are missing are fetched.
+  /// Returns the bytes of adjacent slices, and fetches the missing ones.
   func slices(_ indices: Range<Int64>, _ options: SliceOptions, _ fetch: @escaping Fetch) async throws -> [Data] {
     try await agreement.prepare(options)
     let looks = try await looks(at: indices)
@@ -55,10 +53,10 @@ extension SlicedObject {
     return found.compactMap { $0 }
   }
 
-  /// Starts fetches of the slices that are missing among some neighbours.
+  /// Starts fetches of the missing slices in a range.
   ///
-  /// It looks at the headers of slices alone. So what is there is not read, and counts as no use. If its task is cancelled,
-  /// so are those fetches that no read has joined.
+  /// It reads only the headers of slices, so present slices are neither read nor counted as used. If its task is
+  /// cancelled, the fetches that no read has joined are cancelled.
   func readAhead(_ indices: Range<Int64>, _ options: SliceOptions, _ fetch: @escaping Fetch) async throws {
     try await agreement.prepare(options)
     var tickets: [SliceFlights.Ticket] = []
@@ -72,13 +70,13 @@ extension SlicedObject {
       let joined = flights.join(missing, most: most(options), onlyNew: true)
       for ticket in joined { start(ticket, looks, from: window.lowerBound, options, fetch) }
       tickets += joined
-      // What is fetched is in memory, and a source is not asked for everything at once.
+      // The number of fetches is limited, because they are in memory, and to limit the load on the source.
       while tickets.count >= Self.mostFetchesAhead { try await land(tickets.removeFirst()) }
     }
     while !tickets.isEmpty { try await land(tickets.removeFirst()) }
   }
 
-  /// Waits for the end of a fetch, whose failure shows when its slices are read.
+  /// Waits for a fetch, whose error is thrown again by the read of its slices.
   private func land(_ ticket: SliceFlights.Ticket) async throws {
     do {
       _ = try await flights.wait(ticket)
@@ -87,17 +85,16 @@ extension SlicedObject {
     }
   }
 
-  /// Requests at a time for one stretch that is read ahead.
+  /// The maximum number of concurrent requests of one read-ahead.
   private static let mostFetchesAhead = 4
 
-  /// Slices in one request.
   func most(_ options: SliceOptions) -> Int64 { max(1, Int64(options.requestSize) / layout.sliceSize) }
 
   private func looks(at indices: Range<Int64>) async throws -> [Look] {
     try await engine.lanes.reads.run { [self] queueTime in
       try indices.map { index in
         let key = layout.key(ofSlice: index)
-        // Before the look: what changes afterwards shows.
+        // The history is read before the lookup, so that later changes are detected.
         let history = try engine.store.history(of: key)
         let bytes = try engine.readSlice(key, byteCount(of: index), queueTime: queueTime)?.payload
         return Look(history: history, bytes: bytes, isThere: bytes != nil)
@@ -121,8 +118,6 @@ extension SlicedObject {
 // MARK: - Fetching
 
 extension SlicedObject {
-  /// - Parameters:
-  ///   - looks: at the slices from `first` on, which were missing then.
   private func start(
     _ ticket: SliceFlights.Ticket, _ looks: [Look], from first: Int64, _ options: SliceOptions, _ fetch: @escaping Fetch
   ) {
@@ -137,18 +132,16 @@ extension SlicedObject {
     flights.attach(task, to: ticket)
   }
 
-  /// A slice that is missing, and under which condition it is stored.
   private enum Place: Sendable {
     case found(Data)
     case missing(StoreCondition)
   }
 
-  /// Fetches the slices of one request, and stores them.
   private func fly(
     _ slices: Range<Int64>, _ histories: [KeyHistory?], _ options: SliceOptions, _ fetch: Fetch
   ) async throws -> [Data] {
     let removalCount = agreement.removalCount
-    // The manifest may have been removed since the read began, or be another process's.
+    // The manifest may have been removed since the read began, or describe another process's version.
     let isAgreed = try await agreement.isAgreed(options)
     let places = try await places(of: slices, histories, isAgreed ? removalCount : nil, options)
     var bytes: [Data] = []
@@ -164,10 +157,10 @@ extension SlicedObject {
     return bytes
   }
 
-  /// Looks again at the slices that have changed since they were missing: another fetch may have stored them.
+  /// Looks up the slices that have changed since they were missing, because another fetch may have stored them.
   ///
-  /// - Parameter removalCount: removals of all slices that began before; nil where it is not known on disk that this version
-  ///   is there. Then nothing may be stored: no later version would remove it.
+  /// A `removalCount` of `nil` means that the manifest on disk is not known to be this version's. Then nothing may be
+  /// stored, because no later version would remove it.
   private func places(
     of slices: Range<Int64>, _ histories: [KeyHistory?], _ removalCount: Int?, _ options: SliceOptions
   ) async throws -> [Place] {
@@ -192,7 +185,7 @@ extension SlicedObject {
     let range = layout.range(ofSlices: slices)
     let stopwatch = engine.observer.stopwatch()
     let answer = try await withSpan("fetch", layout.key) { try await fetch(range) }
-    // No read waits for it any more, and a closure that is cancelled may answer less.
+    // The last read may have left, and a cancelled closure may return fewer bytes.
     try Task.checkCancellation()
     guard answer.count == range.count else {
       throw BlobCacheError(
@@ -205,7 +198,7 @@ extension SlicedObject {
     let bytes = slices.map { index in
       let part = layout.range(ofSlices: index..<index + 1)
       let start = answer.startIndex + Int(part.lowerBound - range.lowerBound)
-      // Of its own, so that one slice does not keep the others in memory.
+      // A copy, so that one slice does not keep the others in memory.
       return answer.subdata(in: start..<start + part.count)
     }
     let stored = try await engine.lanes.writes.run { [self] queueTime in
@@ -221,8 +214,7 @@ extension SlicedObject {
     return bytes
   }
 
-  /// - Returns: false if it was stored or removed meanwhile; also for a failure, where the options say that one may be
-  ///   passed over.
+  /// Returns `false` if the key was changed in the meantime, or for an error if `answersUnstored` is set.
   private func store(
     _ bytes: Data, for key: BlobKey, if condition: StoreCondition, _ options: SliceOptions, queueTime: Duration
   ) throws -> Bool {
@@ -234,10 +226,10 @@ extension SlicedObject {
     }
   }
 
-  /// Removes slices that were stored while another process put a later version in the place of this one.
+  /// Removes slices that were stored while another process replaced this version with a later one.
   private func confirm(_ keys: [BlobKey], _ options: SliceOptions) async throws {
     if try agreement.knownAnswer(options) == true { return }
-    // Also where no read waits any more: what is stored must be known of.
+    // This also runs without any waiting read, because the manifest must describe all stored slices.
     try await Task { [self] in
       guard try await !agreement.isAgreed(options) else { return }
       try await engine.lanes.removals.run { [self] queueTime in
@@ -247,12 +239,11 @@ extension SlicedObject {
   }
 }
 
-/// The objects whose slices are in use in this process, by their keys.
 final class SlicedObjects: Sendable {
-  /// A class: Swift 6.3 crashes where a dictionary lacks a structure with a weak reference and something else.
+  /// A class, because Swift 6.3 crashes if a dictionary lacks a structure with a weak reference and another property.
   private final class Entry: Sendable {
     weak let object: SlicedObject?
-    /// Tells the object without holding it.
+    /// The identity of the object, which does not retain it.
     let identity: ObjectIdentifier
 
     init(_ object: SlicedObject) {
@@ -263,7 +254,7 @@ final class SlicedObjects: Sendable {
 
   private let entries = Lock<[BlobKey: Entry]>([:])
 
-  /// The object of a layout. One of the same key, and of another layout or outdated itself, is outdated from then on.
+  /// Returns the object of a layout, and marks an object of the same key with another layout as outdated.
   func object(_ layout: SliceLayout, _ engine: CacheEngine) -> SlicedObject {
     let (object, other) = entries.withLock { entries -> (SlicedObject, SlicedObject?) in
       let present = entries[layout.key]?.object
@@ -272,15 +263,15 @@ final class SlicedObjects: Sendable {
       entries[layout.key] = Entry(object)
       return (object, present)
     }
-    // Outside of the lock, which its end takes.
+    // This runs outside of the lock, because a `deinit` acquires it.
     other?.agreement.setOutdated()
     return object
   }
 
-  /// An object has gone. Another may have its key by then.
+  /// Removes the entry of a deallocated object, unless another object already has its key.
   func forget(_ key: BlobKey, _ identity: ObjectIdentifier) {
     entries.withLock { entries in
-      // It is not held here: the last reference would end it within the lock.
+      // The object is not retained here, because releasing the last reference would run `deinit` within the lock.
       if entries[key]?.identity == identity { entries[key] = nil }
     }
   }

@@ -2,26 +2,26 @@ public import BlobRecord
 internal import BlobStore
 public import SystemPackage
 
-// What files, pipes and sockets hold, in pieces: never in memory as a whole, and not kept there.
+// Contents of files, pipes and sockets are stored in pieces: never in memory as a whole, and not kept there.
 extension BlobCache {
-  /// Stores a file's content, or what a named pipe yields until its end.
+  /// Stores the content of a file, or of a named pipe until its end.
   ///
-  /// It has threads of its own, so no store waits behind it; while a pipe yields nothing, it takes none.
+  /// It uses separate threads, so other stores do not wait for it. It holds no thread while a pipe has no data.
   ///
   /// - Parameters:
-  ///   - path: the file's; links are followed.
-  ///   - key: what it is found by.
-  ///   - ttl: the time to live; as for `store`.
-  ///   - locks: the locks of the new record; as for `store`.
-  ///   - extendedData: what lies beside the payload; as for `store`.
-  ///   - expectedSize: the payload's size in bytes, where it is known. Input of another size is not stored.
-  ///   - visibility: `whileWriting` puts the blob in its place at once, and followers read it while it grows.
-  ///   - moving: whether the file is removed once its blob is in place. It stays if it is not regular, if the path is a
-  ///     link, or if it was written to meanwhile. With durability `full`, or `automatic` and locks, the blob is on the
-  ///     medium before; with less, a power cut may take both.
-  /// - Returns: the payload's size in bytes.
-  /// - Throws: as `BlobStore.store(contentsOf:)`; `CancellationError` if the task is cancelled while it waits for a thread or
-  ///   for bytes, nothing being stored; `closed`.
+  ///   - path: The path of the file; symbolic links are followed.
+  ///   - key: The key of the blob.
+  ///   - ttl: The time to live, as for `store`.
+  ///   - locks: The locks of the new record, as for `store`.
+  ///   - extendedData: The extended data, as for `store`.
+  ///   - expectedSize: The size of the payload in bytes, if known. Input of another size is not stored.
+  ///   - visibility: `whileWriting` makes the blob visible immediately, and followers read it while it is written.
+  ///   - moving: A Boolean value that indicates whether the file is removed after the store. It stays if it is not a
+  ///     regular file, if the path is a link, or if it was modified in the meantime. With durability `full`, or
+  ///     `automatic` and locks, the blob is durable before the removal; otherwise, a power failure may lose both.
+  /// - Returns: The size of the payload in bytes.
+  /// - Throws: The errors of `BlobStore.store(contentsOf:)`; `CancellationError`, with nothing stored, if the task is
+  ///   cancelled while it waits for a thread or for data; `closed`.
   @discardableResult
   public func store(
     contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none,
@@ -41,21 +41,21 @@ extension BlobCache {
     return byteCount
   }
 
-  /// Stores what a descriptor yields until its end: of a pipe, a socket, a terminal or a file.
+  /// Stores the content of a file descriptor until its end: of a pipe, a socket, a terminal or a file.
   ///
-  /// It has threads of its own, so no store waits behind it; while a pipe yields nothing, it takes none.
+  /// It uses separate threads, so other stores do not wait for it. It holds no thread while a pipe has no data.
   ///
   /// - Parameters:
-  ///   - input: must stay open until this returns, and nothing else may read from it.
-  ///   - key: what it is found by.
-  ///   - ttl: the time to live; as for `store`.
-  ///   - locks: the locks of the new record; as for `store`.
-  ///   - extendedData: what lies beside the payload; as for `store`.
-  ///   - expectedSize: the payload's size in bytes, where it is known. Input of another size is not stored.
-  ///   - visibility: `whileWriting` puts the blob in its place at once, and followers read it while it grows.
-  /// - Returns: the payload's size in bytes.
-  /// - Throws: as `BlobStore.store(contentsOf:)`; `CancellationError` if the task is cancelled while it waits for a thread or
-  ///   for bytes, nothing being stored; `closed`.
+  ///   - input: The descriptor, which must stay open until this returns, and must not be read by others.
+  ///   - key: The key of the blob.
+  ///   - ttl: The time to live, as for `store`.
+  ///   - locks: The locks of the new record, as for `store`.
+  ///   - extendedData: The extended data, as for `store`.
+  ///   - expectedSize: The size of the payload in bytes, if known. Input of another size is not stored.
+  ///   - visibility: `whileWriting` makes the blob visible immediately, and followers read it while it is written.
+  /// - Returns: The size of the payload in bytes.
+  /// - Throws: The errors of `BlobStore.store(contentsOf:)`; `CancellationError`, with nothing stored, if the task is
+  ///   cancelled while it waits for a thread or for data; `closed`.
   @discardableResult
   public func store(
     contentsOf input: FileDescriptor, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none,
@@ -73,9 +73,7 @@ extension BlobCache {
 }
 
 extension CacheEngine {
-  /// Stores what a source yields, without a thread while it yields nothing.
-  ///
-  /// All of it has the lane of copies, the commit too: slow ones keep no store from its thread.
+  /// Stores the content of a source, in the thread pool of copies, so that slow sources do not block other stores.
   fileprivate func store(
     _ source: PayloadSource, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy, extendedData: Data?,
     expectedSize: Int64?, _ visibility: BlobStore.Visibility, moving: Bool
@@ -121,7 +119,7 @@ extension CacheEngine {
         source, for: key, ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: expectedSize,
         moving: moving)
     }
-    // Before the change ends: what is fetched meanwhile is not stored.
+    // This happens before the change ends, so that a concurrent fetch is not stored.
     remote?.didChange(key, byteCount: byteCount)
     change.finish()
     memory?.discard(key)

@@ -2,21 +2,20 @@ public import BlobRecord
 internal import BlobStore
 public import SystemPackage
 
-// Blobs that arrive, or are read, in pieces. They bypass memory, which is for small blobs.
+// Blobs that arrive or are read in pieces. They bypass memory, which is intended for small blobs.
 extension BlobCache {
   /// Begins to store a blob whose payload arrives in pieces.
   ///
-  /// Nothing is seen under the key before `CacheWriter.commit`, unless `visibility` says so. See `BlobStore.openWriter`.
+  /// The blob is visible only after `CacheWriter.commit`, unless `visibility` is `whileWriting`.
   ///
   /// - Parameters:
-  ///   - key: what it is found by.
-  ///   - ttl: the time to live, counted from the commit; as for `store`.
-  ///   - locks: the locks of the new record; as for `store`.
-  ///   - expectedSize: the payload's size in bytes, where it is known. A payload of another size is not stored.
-  ///   - extendedData: what lies beside the payload; as for `store`.
-  ///   - visibility: `whileWriting` puts the blob in its place at once, and followers read it while it grows.
-  /// - Throws: as `BlobStore.openWriter`; `CancellationError` if the task is cancelled while it waits for a thread;
-  ///   `closed`.
+  ///   - key: The key of the blob.
+  ///   - ttl: The time to live, counted from the commit, as for `store`.
+  ///   - locks: The locks of the new record, as for `store`.
+  ///   - expectedSize: The size of the payload in bytes, if known. A payload of another size is not stored.
+  ///   - extendedData: The extended data, as for `store`.
+  ///   - visibility: `whileWriting` makes the blob visible immediately, and followers read it while it is written.
+  /// - Throws: The errors of `BlobStore.openWriter`; `CancellationError` during the wait for a thread; `closed`.
   public func openWriter(
     for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none, expectedSize: Int64? = nil,
     extendedData: Data? = nil, visibility: BlobStore.Visibility = .afterCommit
@@ -29,16 +28,15 @@ extension BlobCache {
     }
   }
 
-  /// Opens the blob of a key for reads of its parts, if it is live.
+  /// Opens the live blob of a key for reads of its parts.
   ///
-  /// It looks on disk, and takes no memory for the payload. A blob that is staged for the key is written first.
+  /// It reads the disk, and holds no memory for the payload. A buffered blob of the key is written first.
   ///
   /// - Parameters:
-  ///   - key: the blob's.
-  ///   - touching: whether this is a use of the record.
-  /// - Returns: nil if there is no record, or it is expired and not locked.
-  /// - Throws: as `BlobStore.openReader`; `CancellationError` if the task is cancelled while it waits for a thread;
-  ///   `closed`.
+  ///   - key: The key of the blob.
+  ///   - touching: A Boolean value that indicates whether this counts as a use of the record.
+  /// - Returns: A reader, or `nil` if the key has no live record.
+  /// - Throws: The errors of `BlobStore.openReader`; `CancellationError` during the wait for a thread; `closed`.
   public func openReader(for key: BlobKey, touching: Bool = true) async throws -> CacheReader? {
     let engine = try openEngine()
     return try await withSpan("openReader", key) {
@@ -53,7 +51,7 @@ extension BlobCache {
       do {
         if let reader = try await open(tellsMiss: false) { return reader }
       } catch let error as BlobStoreError where error.recordError?.mayBeReplaced ?? false {
-        // What comes takes the damaged record's place; else it is opened again, and reported.
+        // A fetched record replaces the damaged one. Otherwise, the damage is reported when it is opened again.
       }
       try await engine.fetchFile(key)
       return try await open(tellsMiss: true)
@@ -61,19 +59,17 @@ extension BlobCache {
   }
 }
 
-// Payloads as files of their own, without a header.
 extension BlobCache {
-  /// Writes a key's payload to a file, which is made, or replaced as a whole.
+  /// Writes a key's payload to a file, which is created or replaced atomically.
   ///
-  /// A blob that is staged for the key is written first. See `BlobReader.export`.
+  /// A buffered blob of the key is written first. See `BlobReader.export`.
   ///
   /// - Parameters:
-  ///   - key: the blob's.
-  ///   - path: where the file is to lie.
-  ///   - touching: whether this is a use of the record.
-  /// - Returns: the payload's size in bytes; nil if there is no record, or it is expired and not locked, and nothing is
-  ///   written.
-  /// - Throws: as `BlobStore.export`; `CancellationError` if the task is cancelled while it waits for a thread; `closed`.
+  ///   - key: The key of the blob.
+  ///   - path: The path of the file.
+  ///   - touching: A Boolean value that indicates whether this counts as a use of the record.
+  /// - Returns: The size of the payload in bytes, or `nil` if nothing is written because the key has no live record.
+  /// - Throws: The errors of `BlobStore.export`; `CancellationError` during the wait for a thread; `closed`.
   @discardableResult
   public func export(_ key: BlobKey, to path: FilePath, touching: Bool = true) async throws -> Int64? {
     let engine = try openEngine()
@@ -86,21 +82,21 @@ extension BlobCache {
 }
 
 extension CacheReader {
-  /// Writes the payload, or a range of it, to a file, which is made, or replaced as a whole.
+  /// Writes the payload, or a range of it, to a file, which is created or replaced atomically.
   ///
   /// See `BlobReader.export`.
   ///
   /// - Parameters:
-  ///   - range: offsets in the payload; nil for all of it. The checksum of a part is not compared.
-  ///   - path: where the file is to lie.
-  /// - Throws: as `BlobReader.export`; `CancellationError` if the task is cancelled while it waits for a thread; `closed`.
+  ///   - range: The offsets in the payload, or `nil` for the whole payload. The checksum of a part is not verified.
+  ///   - path: The path of the file.
+  /// - Throws: The errors of `BlobReader.export`; `CancellationError` during the wait for a thread; `closed`.
   public func export(_ range: Range<Int64>? = nil, to path: FilePath) async throws {
     try await engine.lanes.copies.run { [blocking] _ in try blocking.export(range, to: path) }
   }
 }
 
 extension CacheEngine {
-  /// Blocks.
+  /// Exports a payload. Blocks.
   fileprivate func export(_ key: BlobKey, to path: FilePath, touching: Bool, queueTime: Duration) throws -> Int64? {
     guard let reader = try openReader(for: key, touching: touching, queueTime: queueTime) else { return nil }
     try reader.export(to: path)

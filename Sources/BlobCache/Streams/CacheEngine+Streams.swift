@@ -2,14 +2,12 @@ internal import BlobRecord
 internal import BlobStore
 
 extension CacheEngine {
-  /// Opens a record on disk. Blocks.
-  ///
-  /// - Parameter tellsMiss: false if it is looked for elsewhere then.
+  /// Opens a record on disk, and reports a miss only if `tellsMiss` is set. Blocks.
   func openReader(
     for key: BlobKey, touching: Bool, queueTime: Duration, tellsMiss: Bool = true
   ) throws -> BlobReader? {
     let stopwatch = observer.stopwatch()
-    // The reader must find the latest blob. If it cannot be written, the flush says so, and the one before is there.
+    // The reader must find the latest blob. If writing it fails, the flush reports it.
     writeStaged(key)
     do {
       let reader = try store.openReader(for: key, touching: touching)
@@ -40,13 +38,13 @@ extension CacheEngine {
           visibility: visibility))
     }
     guard visibility == .whileWriting else { return try open() }
-    // The old blob goes now. What is staged is as old, and must not be written over the new one.
+    // The old blob is removed now. A buffered blob is just as old, and must not be written over the new one.
     writeStaged(key)
     let digest = try store.digest(of: key, for: "store")
     let writer = try productions.changing(key) {
       let hadBlob = try store.contains(key)
       let writer = try generations.changing(digest, open)
-      // Whatever becomes of the new blob, the old one is gone. What only other machines have stays there.
+      // The old blob is lost even if the new one fails. A blob that only other machines have stays in the tier.
       if hadBlob { remote?.didRemove(key) }
       return writer
     }
@@ -54,10 +52,7 @@ extension CacheEngine {
     return writer
   }
 
-  /// Puts what a writer has written in its place. Blocks.
-  ///
-  /// - Parameter isFetched: whether the blob came from the remote tier.
-  /// - Throws: `Superseded` if the condition does not hold.
+  /// Commits a writer, or throws `Superseded` if the condition does not hold. Blocks.
   func commit(
     _ writer: consuming BlobWriter, if condition: StoreCondition? = nil, isFetched: Bool = false, queueTime: Duration
   ) throws -> RecordHeader {
@@ -71,14 +66,13 @@ extension CacheEngine {
     }
     let change = KeyChange(of: key, if: condition, replacingStaged: !isVisible, in: self)
     let replacesNothing = change.wasStaged
-    // Taken where it is committed, as closures may not consume what they capture.
+    // The writer is taken in the closure, because a closure must not consume what it captures.
     var writer: BlobWriter? = writer
     let header = try generations.changing(digest) {
-      // Taken once, as it is called once.
       guard let header = try writer.take()!.commit(replacingNothing: replacesNothing, if: condition) else {
         throw Superseded()
       }
-      // Before the change ends: what is fetched meanwhile is not stored.
+      // This happens before the change ends, so that a concurrent fetch is not stored.
       if !isFetched { remote?.didChange(key, byteCount: byteCount) }
       return header
     }

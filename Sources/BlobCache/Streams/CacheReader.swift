@@ -3,9 +3,9 @@ public import BlobStore
 
 /// A blob that is read in parts: `BlobCache.openReader`.
 ///
-/// It keeps its blob, whatever becomes of the key. What it reads does not go to memory. Any number of tasks may use it.
+/// It keeps its blob even if the key is replaced or removed, and bypasses memory. Any number of tasks may use it.
 public final class CacheReader: Sendable {
-  /// The blob for code that may block.
+  /// The reader for code that may block.
   public let blocking: BlobReader
   let engine: CacheEngine
 
@@ -15,56 +15,52 @@ public final class CacheReader: Sendable {
   }
 
   public var key: BlobKey { blocking.key }
-  /// As it was when the reader was opened.
+  /// The header at the time when the reader was opened.
   public var header: RecordHeader { blocking.header }
-  /// Bytes of payload.
+  /// The size of the payload in bytes.
   public var byteCount: Int64 { blocking.byteCount }
 
-  /// The bytes of a range of the payload.
+  /// Returns the bytes of a range of the payload.
   ///
   /// - Parameters:
-  ///   - range: offsets in the payload, from 0 to `byteCount`.
-  ///   - verifying: whether to compare the checksum of the whole payload first, unless this reader has done so.
-  /// - Throws: as `BlobReader.read`; `CancellationError` if the task is cancelled while it waits for a thread; `closed`.
+  ///   - range: The offsets in the payload, from 0 to `byteCount`.
+  ///   - verifying: A Boolean value that indicates whether the checksum of the whole payload is verified first, unless
+  ///     this reader has already verified it.
+  /// - Throws: The errors of `BlobReader.read`; `CancellationError` during the wait for a thread; `closed`.
   public func read(_ range: Range<Int64>, verifying: Bool = false) async throws -> Data {
     try await engine.lanes.reads.run { [blocking] _ in try blocking.read(range, verifying: verifying) }
   }
 
-  /// Calls a closure with the payload, mapped into memory and not copied, on a thread of the cache's.
+  /// Calls a closure with the payload, mapped into memory without a copy, on a thread of the cache.
   ///
   /// - Parameters:
-  ///   - verifying: whether to compare the checksum first, unless this reader has done so.
-  ///   - body: receives the bytes, which are gone when it returns; it may block.
-  /// - Throws: what `body` throws; as `read`.
+  ///   - verifying: A Boolean value that indicates whether the checksum is verified first, unless it already was.
+  ///   - body: A closure that receives the bytes, which are valid until it returns; it may block.
+  /// - Throws: The errors of `body` and of `read`.
   public func withMappedBytes<Result: Sendable>(
     verifying: Bool = true, _ body: @escaping @Sendable (RawSpan) throws -> Result
   ) async throws -> Result {
     try await engine.lanes.reads.run { [blocking] _ in try blocking.withMappedBytes(verifying: verifying, body) }
   }
 
-  /// The payload, or a range of it, in pieces.
+  /// Returns the payload, or a range of it, in pieces that are read on demand.
   ///
-  /// The whole payload is verified on the way, and its last piece comes once the checksum is right. The next piece is read
-  /// when it is asked for.
+  /// A whole payload is verified during the iteration, whose last piece is only returned if the checksum is correct.
   ///
   /// - Parameters:
-  ///   - range: offsets in the payload; nil for all of it.
-  ///   - pieceSize: bytes of a piece, above 0. The last may have fewer.
+  ///   - range: The offsets in the payload, or `nil` for the whole payload.
+  ///   - pieceSize: The size of a piece in bytes, above 0. The last piece may be smaller.
   public func pieces(of range: Range<Int64>? = nil, pieceSize: Int = 256 << 10) -> Pieces {
     Pieces(reader: self, range: range ?? 0..<byteCount, pieceSize: pieceSize)
   }
 
-  /// Compares the checksum of the payload, which is read as a whole.
-  ///
-  /// - Throws: as `BlobReader.verify`; as `read`.
   package func verify() async throws {
     try await engine.lanes.reads.run { [blocking] _ in try blocking.verify() }
   }
 
-  /// Reads the next bytes of a walk and drops them, so that the system has them in memory.
+  /// Reads the next bytes into the system's page cache, and returns their number, which is 0 at the end.
   ///
-  /// - Returns: how many they are; 0 at the end.
-  /// - Throws: as `read`; `damaged` with the last bytes of a whole payload whose checksum is wrong.
+  /// - Throws: The errors of `read`; `damaged` with the last bytes of a whole payload whose checksum is wrong.
   package func pass(_ pieces: BlobPieces, byteCount: Int) async throws -> (count: Int, BlobPieces) {
     try await engine.lanes.reads.run { [blocking] _ in
       var pieces = pieces
@@ -102,17 +98,17 @@ extension CacheReader {
 
     public struct Iterator: AsyncIteratorProtocol {
       private let pieces: Pieces
-      /// nil before the first piece.
       private var walk: BlobPieces?
       private var isOver = false
 
       init(pieces: Pieces) { self.pieces = pieces }
 
-      /// - Returns: nil at the end, and after an error.
-      /// - Throws: as `read`.
+      /// Returns the next piece, or `nil` at the end and after an error.
+      ///
+      /// - Throws: The errors of `read`.
       public mutating func next() async throws -> Data? {
         guard !isOver else { return nil }
-        // An error is the last.
+        // The iteration ends after an error.
         isOver = true
         let walk = try self.walk ?? BlobPieces(of: pieces.range, in: pieces.reader.blocking)
         let (piece, next) = try await pieces.reader.next(walk, pieceSize: pieces.pieceSize)

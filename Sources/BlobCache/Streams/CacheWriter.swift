@@ -4,11 +4,11 @@ internal import Locks
 
 /// A blob that is stored in pieces: `BlobCache.openWriter`.
 ///
-/// It is used by one task at a time, and holds no thread between two calls. Dropped without a commit, it leaves nothing.
+/// It is used by one task at a time, and holds no thread between calls. Without a commit, it stores nothing.
 public final class CacheWriter: Sendable {
   public let key: BlobKey
   private let engine: CacheEngine
-  /// nil once it has ended, and during a call.
+  /// The writer, or `nil` after its end and during a call.
   private let writer: Lock<BlobWriter?>
 
   init(_ engine: CacheEngine, _ writer: consuming BlobWriter) {
@@ -17,27 +17,27 @@ public final class CacheWriter: Sendable {
     self.writer = Lock(writer)
   }
 
-  /// Adds bytes at the end of the payload, and returns when they are written.
+  /// Appends bytes to the payload, and returns when they are written.
   ///
-  /// So a source that is faster than the disk is held back. Each call waits for a thread: pieces of 64 KiB and more cost
-  /// least.
+  /// A source that is faster than the disk is slowed down. Because each call waits for a thread, pieces of 64 KiB and
+  /// more are most efficient.
   ///
-  /// - Throws: as `BlobWriter.append`; `writerEnded`; `CancellationError` if the task is cancelled while it waits for a
-  ///   thread; `closed`.
+  /// - Throws: The errors of `BlobWriter.append`; `writerEnded`; `CancellationError` during the wait for a thread;
+  ///   `closed`.
   public func append(_ bytes: Data) async throws {
     try await engine.lanes.writes.run { [self] _ in
       var writer = try take()
-      // It knows of its failure, and does not commit then.
+      // A failed writer refuses to commit.
       let outcome = Result { () throws(BlobStoreError) in try writer.append(bytes) }
       putBack(writer)
       try outcome.get()
     }
   }
 
-  /// Puts the blob in its place on disk. It is not kept in memory.
+  /// Stores the blob on disk, without keeping it in memory.
   ///
-  /// - Returns: the header of the new record.
-  /// - Throws: as `BlobWriter.commit`; as `append`.
+  /// - Returns: The header of the new record.
+  /// - Throws: The errors of `BlobWriter.commit` and of `append`.
   @discardableResult
   public func commit() async throws -> RecordHeader {
     let header = try await engine.lanes.writes.run { [self] queueTime in try commit(queueTime: queueTime) }
@@ -45,14 +45,12 @@ public final class CacheWriter: Sendable {
     return header
   }
 
-  /// Commits as `commit` does. Blocks.
+  /// Commits like `commit()`. Blocks.
   func commit(queueTime: Duration) throws -> RecordHeader {
     try engine.commit(try take(), queueTime: queueTime)
   }
 
-  /// Puts the blob in its place if the live record there allows it; nil for none.
-  ///
-  /// - Returns: nil if it does not, and nothing was stored.
+  /// Stores the blob if a closure accepts the present live record, or returns `nil` otherwise.
   package func commit(if judge: @escaping StoreCondition.Judge) async throws -> RecordHeader? {
     let header = try await engine.lanes.writes.run { [self] queueTime -> RecordHeader? in
       engine.writeStaged(key)
@@ -66,9 +64,7 @@ public final class CacheWriter: Sendable {
     return header
   }
 
-  /// Puts a blob that came from the remote tier in its place.
-  ///
-  /// - Throws: `Superseded` if the condition does not hold.
+  /// Stores a blob from the remote tier, or throws `Superseded` if the condition does not hold.
   func commit(_ fetched: ReceivedFile<CacheWriter>, if condition: StoreCondition) async throws {
     try await engine.lanes.writes.run { [self] queueTime in
       var writer = try take()
@@ -79,16 +75,14 @@ public final class CacheWriter: Sendable {
     }
   }
 
-  /// Gives the blob up; nothing of it remains.
+  /// Discards the blob; nothing of it remains.
   ///
-  /// - Throws: as `append`.
+  /// - Throws: The errors of `append`.
   public func discard() async throws {
     try await engine.lanes.writes.run { [self] _ in try take().discard() }
   }
 
-  /// Appends what a source yields at once. Blocks for the disk alone.
-  ///
-  /// - Returns: whether the source has ended.
+  /// Appends the available bytes of a source, and returns whether it has ended. Blocks only for the disk.
   func append(from source: PayloadSource) throws -> Bool {
     var writer = try take()
     let outcome = Result { () throws(BlobStoreError) in try writer.append(from: source, waiting: false) }
@@ -96,7 +90,6 @@ public final class CacheWriter: Sendable {
     return try outcome.get()
   }
 
-  /// Ends as the producer of a stream has said.
   func finish(_ ending: StreamProducer.Ending) async throws {
     try await engine.lanes.writes.run { [self] queueTime in
       var writer = try take()
@@ -108,9 +101,7 @@ public final class CacheWriter: Sendable {
     if ending.isStored { await engine.wasStored(key) }
   }
 
-  /// Gives the blob up, also in a task that is cancelled.
-  ///
-  /// - Parameter lane: where it is done; nil for that of stores.
+  /// Discards the blob, even if the task is cancelled, in a thread pool that is by default the one of stores.
   func giveUp(on lane: Lane?) async {
     await withCheckedContinuation { continuation in
       (lane ?? engine.lanes.writes).submit(.high) { [self] in
@@ -124,7 +115,7 @@ public final class CacheWriter: Sendable {
   }
 
   private func dropWriter() {
-    // It goes here, once the lock is free.
+    // The writer is deallocated here, outside of the lock.
     _ = writer.withLock { writer in writer.take() }
   }
 

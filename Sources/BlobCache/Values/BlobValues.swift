@@ -2,10 +2,9 @@ public import BlobRecord
 public import BlobStore
 internal import Locks
 
-/// A cache seen as one of values of one type.
+/// A view of a cache as a cache of values of one type.
 ///
-/// It keeps nothing itself: several views, of several types, may share a cache. Values are decoded at each load, on the
-/// caller's thread.
+/// Several views with different types can share a cache. Values are decoded on each load, on the caller's thread.
 public struct BlobValues<Coder: ValueCoder>: Sendable {
   public typealias Value = Coder.Value
 
@@ -19,36 +18,37 @@ public struct BlobValues<Coder: ValueCoder>: Sendable {
 }
 
 extension BlobCache {
-  /// The cache as one of values of a type, stored as JSON.
+  /// Returns a view of the cache whose values are stored as JSON.
   public func values<Value: Codable & Sendable>(of type: Value.Type) -> BlobValues<JSONValueCoder<Value>> {
     BlobValues(self, coder: JSONValueCoder())
   }
 
-  /// The cache as one of values, stored as a coder says.
+  /// Returns a view of the cache whose values are encoded by a coder.
   public func values<Coder: ValueCoder>(of type: Coder.Value.Type, coder: Coder) -> BlobValues<Coder> {
     BlobValues(self, coder: coder)
   }
 }
 
 extension BlobValues {
-  /// The value stored under a key, if it is live.
+  /// Returns the live value for a key, or `nil` if it does not exist.
   ///
-  /// - Throws: `undecodableValue` if the blob decodes to no value, which counts as damage; as `BlobCache.load`.
+  /// - Throws: `undecodableValue` if decoding fails, which counts as damage, and the errors of `BlobCache.load`.
   public func value(for key: BlobKey, touching: Bool = true) async throws -> Value? {
     guard let blob = try await cache.load(key, touching: touching) else { return nil }
     return try decode(blob)
   }
 
-  /// The live value stored under a key, or the one that `produce` makes, which is stored.
+  /// Returns the live value for a key, or stores and returns the value that `produce` creates.
   ///
-  /// A blob that does not decode counts as missing. Otherwise as `BlobCache.load(_:options:orStore:)`.
+  /// A blob that cannot be decoded counts as missing. Otherwise the method behaves like
+  /// `BlobCache.load(_:options:orStore:)`.
   ///
-  /// - Throws: what `produce` throws; `unencodableValue`; as `BlobCache.load(_:options:orStore:)`.
+  /// - Throws: Errors of `produce`, `unencodableValue`, and the errors of `BlobCache.load(_:options:orStore:)`.
   public func value(
     for key: BlobKey, options: ProductionOptions = ProductionOptions(),
     orStore produce: @escaping @Sendable () async throws -> Value
   ) async throws -> Value {
-    // A payload that does not decode may be an earlier version's.
+    // A payload that cannot be decoded may be from an earlier version.
     let decoding = SingleDecoding(decode)
     let blob = try await cache.load(
       ProductionRequest(key: key, options: options, isAcceptable: decoding.accepts) {
@@ -57,9 +57,9 @@ extension BlobValues {
     return try decoding.value(of: blob)
   }
 
-  /// Stores a value, as `BlobCache.store`.
+  /// Stores a value, like `BlobCache.store`.
   ///
-  /// - Throws: `unencodableValue`; as `BlobCache.store`.
+  /// - Throws: `unencodableValue`, and the errors of `BlobCache.store`.
   public func store(
     _ value: Value, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none
   ) async throws {
@@ -67,7 +67,7 @@ extension BlobValues {
       try encode(value, for: key), for: key, ttl: ttl, locks: locks)
   }
 
-  /// Removes a key's record.
+  /// Removes the record of a key.
   @discardableResult
   public func remove(_ key: BlobKey) async throws -> BlobStore.Outcome { try await cache.remove(key) }
 
@@ -91,23 +91,23 @@ extension BlobValues {
   }
 }
 
-/// Turns values into payloads and back.
+/// Encodes values as payloads and decodes them.
 public protocol ValueCoder<Value>: Sendable {
   associatedtype Value: Sendable
 
-  /// - Throws: any error; the cache wraps it as `unencodableValue`.
+  /// - Throws: Any error, which the cache wraps as `unencodableValue`.
   func encode(_ value: Value) throws -> Data
 
-  /// - Throws: any error; the cache wraps it as `undecodableValue`.
+  /// - Throws: Any error, which the cache wraps as `undecodableValue`.
   func decode(_ payload: Data) throws -> Value
 }
 
-/// JSON, with `JSONEncoder` and `JSONDecoder` as they are configured here.
+/// A coder for JSON, with configurable encoders and decoders.
 public struct JSONValueCoder<Value: Codable & Sendable>: ValueCoder {
   private let makeEncoder: @Sendable () -> JSONEncoder
   private let makeDecoder: @Sendable () -> JSONDecoder
 
-  /// - Parameters: each is called for each value, because encoders and decoders must not be shared by threads.
+  /// Creates a coder, which calls both closures for each value, because threads must not share encoders and decoders.
   public init(
     encoder: @escaping @Sendable () -> JSONEncoder = { JSONEncoder() },
     decoder: @escaping @Sendable () -> JSONDecoder = { JSONDecoder() }
@@ -121,12 +121,10 @@ public struct JSONValueCoder<Value: Codable & Sendable>: ValueCoder {
   public func decode(_ payload: Data) throws -> Value { try makeDecoder().decode(Value.self, from: payload) }
 }
 
-/// The decoding of one load's blobs: each once, even if several looks find it.
-///
-/// Looks in memory, on disk, and by other waiters may find one blob.
+/// The decoding of one load's blobs, each once, even if lookups in memory, on disk and by other waiters find it.
 final class SingleDecoding<Value: Sendable>: Sendable {
   private struct State: Sendable {
-    /// The value of the first blob that decoded; it is the load's answer, if it asks.
+    /// The value of the first blob that was decoded, which is the load's result if `accepts` was called.
     var value: Value?
     var undecodable: Data?
   }
@@ -136,9 +134,8 @@ final class SingleDecoding<Value: Sendable>: Sendable {
 
   init(_ decode: @escaping @Sendable (Blob) throws -> Value) { self.decode = decode }
 
-  /// Whether a blob decodes.
   func accepts(_ blob: Blob) -> Bool {
-    // The bytes are compared, which costs little beside their decoding, because a blob read again is another object.
+    // The bytes are compared, because a blob that is read again is another object; decoding costs much more.
     guard state.withLock({ $0.undecodable }) != blob.payload else { return false }
     do {
       let value = try decode(blob)
@@ -150,9 +147,8 @@ final class SingleDecoding<Value: Sendable>: Sendable {
     }
   }
 
-  /// The value of the blob that the load has answered.
   func value(of blob: Blob) throws -> Value {
-    // None was asked about: it is what was produced, here or by another.
+    // Without a call of `accepts`, the blob was produced by this or another task.
     try state.withLock { $0.value } ?? decode(blob)
   }
 }

@@ -1,60 +1,55 @@
 public import BlobRecord
 public import BlobStore
 
-// A blob staged for a key is written before its record is touched, locked or unlocked.
+// A staged blob is written before its record is touched, locked or unlocked.
 extension BlobCache {
-  /// Sets the update time of a record with ttl 0 to now.
+  /// Sets the update time of a record with ttl 0 to now; a record with another ttl is unchanged.
   ///
-  /// A record with a ttl of its own stays as it is.
-  ///
-  /// - Returns: `done`; `notFound` if there is no live record.
-  /// - Throws: `BlobStoreError`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
+  /// - Returns: `done`, or `notFound` if no live record exists.
+  /// - Throws: `BlobStoreError`, `CancellationError` while it waits for a thread, `writeFailed` or `closed`.
   @discardableResult
   public func touch(_ key: BlobKey) async throws -> BlobStore.Outcome {
     try await change("touch", key) { engine in try engine.touch(key) }
   }
 
   /// Sets the update time of a live record to now, whatever its time to live.
-  ///
-  /// - Returns: `done`; `notFound` if there is no live record.
-  /// - Throws: as `touch`.
   @discardableResult
   package func renew(_ key: BlobKey) async throws -> BlobStore.Outcome {
     try await change("renew", key) { engine in try engine.renew(key) }
   }
 
-  /// Adds a lock to a live record, which then lives until it is unlocked.
+  /// Adds a lock to a live record, which then does not expire until it is unlocked.
   ///
-  /// - Returns: `done`; `notFound` if there is no live record.
-  /// - Throws: as `touch`, and `lockCountOverflow`.
+  /// - Returns: `done`, or `notFound` if no live record exists.
+  /// - Throws: `lockCountOverflow`, and the errors of `touch`.
   @discardableResult
   public func lock(_ key: BlobKey) async throws -> BlobStore.Outcome {
     try await change("lock", key) { engine in try engine.lock(key) }
   }
 
-  /// Takes a lock off a live record.
+  /// Removes a lock from a live record.
   ///
   /// - Parameters:
-  ///   - key: the record's.
-  ///   - force: whether to take all locks off.
-  /// - Returns: `done`; `notLocked` if there was no lock; `notFound` if there is no live record.
-  /// - Throws: as `touch`.
+  ///   - key: The key of the record.
+  ///   - force: A Boolean value that indicates whether to remove all locks.
+  /// - Returns: `done`, `notLocked` if the record has no lock, or `notFound` if no live record exists.
+  /// - Throws: The errors of `touch`.
   @discardableResult
   public func unlock(_ key: BlobKey, force: Bool = false) async throws -> BlobStore.Outcome {
     try await change("unlock", key) { engine in try engine.unlock(key, force: force) }
   }
 
-  /// Touches many records in one hop; a failure does not stop the others.
+  /// Touches many records in one call to a thread; a failure does not stop the others.
   public func touch(_ keys: some Sequence<BlobKey>) async throws -> [BlobStore.KeyResult] {
     try await change("touch", keys) { engine, key in try engine.touch(key) }
   }
 
-  /// Locks many records in one hop; a failure does not stop the others.
+  /// Locks many records in one call to a thread; a failure does not stop the others.
   public func lock(_ keys: some Sequence<BlobKey>) async throws -> [BlobStore.KeyResult] {
     try await change("lock", keys) { engine, key in try engine.lock(key) }
   }
 
-  /// Unlocks many records in one hop; a failure does not stop the others.
+  /// Unlocks many records in one call to a thread; a failure does not stop the others.
   public func unlock(_ keys: some Sequence<BlobKey>, force: Bool = false) async throws -> [BlobStore.KeyResult] {
     try await change("unlock", keys) { engine, key in try engine.unlock(key, force: force) }
   }
@@ -85,10 +80,10 @@ extension BlobCache {
 // MARK: - Extended data
 
 extension BlobCache {
-  /// What lies beside a key's payload on disk, or beside its staged blob, without a look at the payload.
+  /// Returns the extended data of a key's record on disk, or of its staged blob, without reading the payload.
   ///
-  /// - Returns: nil if there is no live record, or nothing was stored beside its payload.
-  /// - Throws: `BlobStoreError`; `CancellationError` while it waits for a thread; `closed`.
+  /// - Returns: The data, or `nil` if no live record exists, or it has no extended data.
+  /// - Throws: `BlobStoreError`, `CancellationError` while it waits for a thread, or `closed`.
   public func extendedData(for key: BlobKey) async throws -> Data? {
     let engine = try openEngine()
     return try await withSpan("extendedData", key) {
@@ -97,16 +92,16 @@ extension BlobCache {
     }
   }
 
-  /// Replaces what lies beside a key's payload. The payload, the locks and the age of the record stay as they are.
+  /// Replaces the extended data of a record, and preserves its payload, locks and age.
   ///
-  /// A blob staged for the key is written before. Memory forgets the blob.
+  /// A staged blob of the key is written first. The blob is removed from memory.
   ///
   /// - Parameters:
-  ///   - data: at most 4 KiB; nil or empty for nothing.
-  ///   - key: the key of the record.
-  /// - Returns: `done`; `notFound` if there is no live record.
-  /// - Throws: as `extendedData(for:)`; `extendedDataTooLarge`; `extendedDataRefused` in a directory that
-  ///   SPTPersistentCache may share; `writeFailed`.
+  ///   - data: The new data of at most 4 KiB, or `nil` or empty data to remove the current data.
+  ///   - key: The key of the record.
+  /// - Returns: `done`, or `notFound` if no live record exists.
+  /// - Throws: `extendedDataTooLarge`, `extendedDataRefused` in a directory that SPTPersistentCache may share,
+  ///   `writeFailed`, and the errors of `extendedData(for:)`.
   @discardableResult
   public func setExtendedData(_ data: Data?, for key: BlobKey) async throws -> BlobStore.Outcome {
     let engine = try openEngine()
@@ -119,7 +114,7 @@ extension BlobCache {
   }
 }
 
-// A string is a sequence, so that the compiler takes a string for the keys of a verb on many, and speaks of characters.
+// Without these, a string would select the overloads for sequences of keys, with a confusing error about characters.
 extension BlobCache {
   @available(*, unavailable, message: "a key is a BlobKey: write BlobKey(string)")
   public func load(_ key: String, touching: Bool = true) async throws -> Blob? { fatalError("unavailable") }

@@ -2,37 +2,35 @@ public import BlobRecord
 public import BlobStore
 
 extension BlobCache {
-  /// The live blob stored under a key, from memory or from disk.
+  /// Returns the live blob for a key from memory or from disk.
   ///
-  /// Memory answers while no process has changed the record: at once, on the caller's thread. So does the disk, for a
-  /// small blob whose file the kernel has in memory; else a thread of the cache reads it. A blob that was read from disk is
-  /// kept in memory. The header that comes with a blob is the one it was read under: `header(for:)` tells of
-  /// locks as they are.
+  /// A blob in memory is returned immediately on the caller's thread, unless a process has changed the record. So is a
+  /// small blob on disk whose file is in the page cache; otherwise a thread of the cache reads it. A blob read from
+  /// disk is kept in memory. The blob's header is the one with which it was read; `header(for:)` returns current locks.
   ///
   /// - Parameters:
-  ///   - key: the blob's.
-  ///   - touching: whether this is a use of the record, which for ttl 0 begins its time anew.
-  /// - Returns: nil if there is no record, or it is expired and not locked.
-  /// - Throws: `BlobStoreError`, as `BlobStore.load`; `CancellationError` if the task is cancelled while it waits for a
-  ///   thread; `closed`.
+  ///   - key: The key of the blob.
+  ///   - touching: A Boolean value that indicates whether the load is a use, which extends the life with ttl 0.
+  /// - Returns: The blob, or `nil` if no record exists, or the record is expired and not locked.
+  /// - Throws: `CancellationError` while it waits for a thread, `closed`, and the errors of `BlobStore.load`.
   public func load(_ key: BlobKey, touching: Bool = true) async throws -> Blob? {
     if isClosed { _ = try openEngine() }
     guard !engine.hasStagedBlobs, !engine.revalidates else {
       return try await engine.loadPastStaged(key, touching: touching)
     }
-    // The blob is made where the caller wants it: what lies between costs as much as the look.
+    // Created here in the caller, because passing it through other functions costs as much as the lookup.
     if let cached = engine.hitInMemory(key, touching: touching) { return cached.current }
     return try await engine.loadPastMemory(key, touching: touching)
   }
 
-  /// The blobs of many keys, in their order.
+  /// Returns the blobs of many keys, in the order of the keys.
   ///
-  /// What is neither in memory nor, for some tens of keys, in the kernel's memory is read in one hop.
+  /// Blobs that are not in memory nor, for some tens of keys, in the page cache are read in one call to a thread.
   public func load(_ keys: some Sequence<BlobKey>, touching: Bool = true) async throws -> [LoadResult] {
     let engine = try openEngine()
     var results: [LoadResult?] = []
     var missing: [(index: Int, key: BlobKey)] = []
-    // A first look that would wait ends them: more of the kind are likely.
+    // The first lookup that would block ends these lookups, because the next ones would probably block too.
     var looksLeft = CacheEngine.longestRun
     for (index, key) in keys.enumerated() {
       if !engine.revalidates, let blob = engine.resident(key, touching: touching) {
@@ -61,14 +59,14 @@ extension BlobCache {
     return results.compactMap { $0 }
   }
 
-  /// The blob of one of the live keys that begin with a prefix. Blobs that are staged are written first.
+  /// Returns the blob of one of the live keys with a prefix, after staged blobs are written.
   ///
   /// - Parameters:
-  ///   - prefix: what the keys begin with, byte for byte.
-  ///   - touching: whether this is a use of the record that is chosen.
-  ///   - choose: receives those keys, in no order, on a thread of the cache's. It is called only if there are any.
-  /// - Returns: nil if there is no such key, if `choose` answers nil, or if the chosen one is gone by then.
-  /// - Throws: as `load`; `writeFailed`.
+  ///   - prefix: The prefix of the keys, compared byte for byte.
+  ///   - touching: A Boolean value that indicates whether the load counts as a use of the chosen record.
+  ///   - choose: Receives the keys, if any, in no particular order, on a thread of the cache.
+  /// - Returns: The blob, or `nil` if `choose` returns `nil`, or the key does not exist or was just removed.
+  /// - Throws: `writeFailed`, and the errors of `load`.
   public func load(
     prefix: String, touching: Bool = true, choosing choose: @escaping @Sendable ([BlobKey]) -> BlobKey?
   ) async throws -> Blob? {
@@ -78,16 +76,16 @@ extension BlobCache {
     }
   }
 
-  /// The blob of a key if it is in memory and still what the disk holds, or if it is staged.
+  /// Returns the blob of a key if it is valid in memory or staged.
   ///
-  /// It neither goes to disk nor waits, so it can be called where waiting is not allowed.
+  /// The method never accesses the disk or waits, so it can be called from code that must not block.
   ///
-  /// - Complexity: O(1), without a system call, except for a few, once a second.
+  /// - Complexity: O(1), without system calls, except for a few once a second.
   public func cachedBlob(for key: BlobKey, touching: Bool = true) -> Blob? {
     isClosed ? nil : engine.resident(key, touching: touching)
   }
 
-  /// Whether a load would find a record; it is not touched.
+  /// Returns a Boolean value that indicates whether a load would find a record, without touching it.
   public func contains(_ key: BlobKey) async throws -> Bool {
     let engine = try openEngine()
     if engine.residentContains(key) { return true }
@@ -99,9 +97,7 @@ extension BlobCache {
     return try await engine.lanes.reads.run { _ in try engine.contains(key) }
   }
 
-  /// The header of a key's live record on disk, or of its staged blob.
-  ///
-  /// A staged blob's is the header that it will have.
+  /// Returns the header of a key's live record on disk, or the future header of its staged blob.
   public func header(for key: BlobKey) async throws -> RecordHeader? {
     let engine = try openEngine()
     if let staged = engine.staging?.blob(for: key) { return staged.header }
@@ -113,35 +109,34 @@ extension BlobCache {
     return try await engine.lanes.reads.run { _ in try engine.header(for: key) }
   }
 
-  /// The blob of a key: `load`.
+  /// The blob of a key, as returned by `load`.
   public subscript(key: BlobKey) -> Blob? {
     get async throws { try await load(key) }
   }
 }
 
-/// The outcome of a load of one key among several.
+/// The result of loading one of several keys.
 public struct LoadResult: Sendable {
   public let key: BlobKey
-  /// nil if there is no live record. The error is a `BlobStoreError`.
+  /// The blob, `nil` if no live record exists, or a `BlobStoreError`.
   public let result: Result<Blob?, any Error>
 }
 
 extension CacheEngine {
-  /// Loads a blob while some are staged, or where the remote tier's word about it ages.
+  /// Loads a blob while blobs are staged, or if local blobs are revalidated with the remote tier.
   fileprivate func loadPastStaged(_ key: BlobKey, touching: Bool) async throws -> Blob? {
     if revalidates { return try await withSpan("load", key) { try await loadRevalidated(key, touching: touching) } }
     if let blob = resident(key, touching: touching) { return blob }
     return try await loadPastMemory(key, touching: touching)
   }
 
-  /// Loads a blob that memory does not have.
   fileprivate func loadPastMemory(_ key: BlobKey, touching: Bool) async throws -> Blob? {
     try await withSpan("load", key) {
       guard let found = loadWithoutWaiting(key, touching: touching) else {
         if remote != nil { return try await loadByLane(key, touching: touching) }
         return try await lanes.reads.run { try self.loadMissing(key, touching: touching, queueTime: $0) }
       }
-      // A hit costs the same with a remote tier and without.
+      // On a miss, the remote tier is asked; a hit does not depend on it.
       if found.blob == nil, remote != nil {
         await giveWay()
         return try await load(key, after: found)

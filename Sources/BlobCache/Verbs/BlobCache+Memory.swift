@@ -1,23 +1,23 @@
 public import BlobRecord
 public import MemoryCache
 
-// The content of memory. None of this concerns the disk.
+// Methods for the blobs in memory, which do not affect the disk.
 extension BlobCache {
-  /// Takes a blob out of memory; the record stays.
+  /// Removes a blob from memory, but not its record.
   public func removeFromMemory(_ key: BlobKey) { engine.memory?.discard(key) }
 
-  /// Takes all blobs out of memory; the records stay. For an app that goes to the background.
+  /// Removes all blobs from memory, but not their records, for example when an app enters the background.
   public func removeAllFromMemory() { engine.memory?.cache.removeAll() }
 
-  /// Takes the least used blobs out of memory until the rest takes at most so many bytes.
+  /// Evicts blobs from memory until the others take at most this number of bytes.
   public func trimMemory(toByteCount byteCount: Int) { engine.memory?.cache.trim(toCost: byteCount) }
 
-  /// Takes blobs out of memory until at most so many are left.
+  /// Evicts blobs from memory until at most this number is left.
   public func trimMemory(toCount count: Int) { engine.memory?.cache.trim(toCount: count) }
 
-  /// Takes blobs out of memory that were not used for longer than that.
+  /// Removes blobs from memory that were unused for longer than the given duration.
   public func trimMemory(toAge age: Duration) { engine.memory?.cache.trim(toAge: age) }
 
-  /// Gives memory back as under the system's own signal, for programs that know better when.
+  /// Frees memory as under memory pressure of the system, for programs with better information.
   public func respondToMemoryPressure(_ pressure: MemoryPressure) { engine.memory?.cache.respond(to: pressure) }
 }

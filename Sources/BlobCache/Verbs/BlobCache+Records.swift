@@ -4,22 +4,19 @@ internal import Locks
 public import SystemPackage
 
 extension BlobCache {
-  /// The records of the directory with their headers, in no order; none is touched.
+  /// Returns an asynchronous sequence of the directory's records with their headers, in no particular order.
   ///
-  /// Staged blobs are written first. Payloads are not read.
+  /// Staged blobs are written first. Records are not touched, and payloads are not read. Records are read on demand,
+  /// 64 at a time, so memory does not grow with their number; two directories are open in the meantime. Records
+  /// stored or removed during the enumeration may or may not be included.
   ///
-  /// Records are read as they are asked for, 64 at a time, so memory does not grow with their number. Two directories
-  /// are open meanwhile. Records stored or removed during the enumeration may or may not be met.
-  ///
-  /// - Parameter prefix: what the keys begin with.
-  /// - Complexity: four system calls a record.
+  /// - Parameter prefix: The prefix of the keys.
+  /// - Complexity: Four system calls for each record.
   public func records(prefix: String = "") -> Records {
     Records(cache: self, prefix: prefix)
   }
 
-  /// Some of the records, and where the others begin, as `BlobStore.page`. Staged blobs are written first.
-  ///
-  /// - Throws: as `BlobStore.page`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
+  /// Returns a page of records and the position after it, like `BlobStore.page`, after staged blobs are written.
   package func page(
     prefix: String, from start: WalkPosition, limit: Int, where isWanted: @escaping @Sendable (RecordEntry) -> Bool
   ) async throws -> RecordPage {
@@ -30,31 +27,24 @@ extension BlobCache {
     }
   }
 
-  /// Where a walk has met about this share of the records, as `BlobStore.position(atShare:)`.
+  /// Returns the position after about this share of the records, like `BlobStore.position(atShare:)`.
   package func position(atShare share: Double) async throws -> WalkPosition {
     let engine = try openEngine()
     return try await engine.lanes.scans.run { _ in try engine.store.position(atShare: share) }
   }
 
-  /// About how often each of some records was used lately, as `BlobStore.useCounts`; nil where no uses are counted.
+  /// Returns how often each record was recently used, like `BlobStore.useCounts`, or `nil` if uses are not counted.
   package func useCounts(of entries: [RecordEntry]) throws -> [Int]? {
     try openEngine().store.useCounts(of: entries)
   }
 
-  /// A record file in detail, as `BlobStore.inspect`. Staged blobs are not there yet.
-  ///
-  /// - Parameters:
-  ///   - path: the record's file.
-  ///   - byteCount: a larger payload is not compared with its checksum.
-  /// - Throws: as `BlobStore.inspect`; `CancellationError` while it waits for a thread; `closed`.
+  /// Returns the details of a record file, like `BlobStore.inspect`; payloads above `byteCount` are not checked.
   package func inspect(_ path: FilePath, checkingUpTo byteCount: UInt64) async throws -> RecordInspection {
     let engine = try openEngine()
     return try await engine.lanes.scans.run { _ in try engine.store.inspect(path, checkingUpTo: byteCount) }
   }
 
-  /// The record of a key in detail, as `BlobStore.inspectRecord`, else as `inspect`.
-  ///
-  /// - Returns: nil if there is none.
+  /// Returns the details of a key's record, like `BlobStore.inspectRecord`, or `nil` if no record exists.
   package func inspectRecord(
     of key: BlobKey, checkingUpTo byteCount: UInt64
   ) async throws -> RecordInspection? {
@@ -64,15 +54,13 @@ extension BlobCache {
     }
   }
 
-  /// A record that an enumeration has met in detail, else as `inspect`.
-  ///
-  /// - Returns: nil if it is there no more.
+  /// Returns the details of an enumerated record, or `nil` if it no longer exists.
   package func inspect(_ entry: RecordEntry, checkingUpTo byteCount: UInt64) async throws -> RecordInspection? {
     let engine = try openEngine()
     return try await engine.lanes.scans.run { _ in try engine.store.inspect(entry, checkingUpTo: byteCount) }
   }
 
-  /// The records of a directory, one enumeration for each iterator.
+  /// The records of a directory, with a separate enumeration for each iterator.
   public struct Records: AsyncSequence, Sendable {
     fileprivate let cache: BlobCache
     fileprivate let prefix: String
@@ -90,7 +78,7 @@ extension BlobCache {
         self.prefix = prefix
       }
 
-      /// - Throws: as `BlobStore.records`; `CancellationError`; `writeFailed`; `closed`.
+      /// - Throws: `CancellationError`, `writeFailed`, `closed`, and the errors of `BlobStore.records`.
       public mutating func next() async throws -> RecordEntry? {
         if let entry = batch.popFirst() { return entry }
         let engine = try cache.openEngine()
@@ -103,13 +91,12 @@ extension BlobCache {
   }
 }
 
-/// Where an enumeration stands between its batches.
 private final class RecordCursor: Sendable {
   private struct State: ~Copyable {
     var next: (() -> RecordEntry?)?
   }
 
-  /// Some hundred microseconds' worth: a hop costs little beside it, and others get their turn.
+  /// Some hundred microseconds of work: long enough to make the call to a thread cheap, and short for other callers.
   private static let batchSize = 64
 
   private let state = Lock(State(next: nil), rank: .listing)
@@ -128,32 +115,30 @@ private final class RecordCursor: Sendable {
   }
 }
 
-// Records as files, for programs that hand them to readers of files.
+// Access to records as files, for programs that pass them to code that reads files.
 extension BlobCache {
-  /// Where the record of a key lies or would lie as a file: a header of 64 bytes, then the payload.
+  /// Returns the path at which the record of a key is or would be stored: a header of 64 bytes, then the payload.
   ///
-  /// The record may be missing or expired, and a staged blob is not there yet. A packed record has no file:
-  /// `withExclusiveAccess(to:_:)` gives it one, `export(_:to:touching:)` writes its payload to another place, and
-  /// `store.packing` at `.off` packs none. This does not look at the disk.
+  /// The method does not access the disk: the record may be missing, expired or staged. A packed record has no file;
+  /// `withExclusiveAccess(to:_:)` creates one, `export(_:to:touching:)` writes the payload to another place, and
+  /// `store.packing` set to `.off` disables packs.
   ///
-  /// - Throws: `invalidKey`; `closed`.
+  /// - Throws: `invalidKey` or `closed`.
   public func filePath(for key: BlobKey) throws -> FilePath {
     try openEngine().store.filePath(for: key)
   }
 
-  /// Runs a closure while no other thread or process changes a key's record.
+  /// Calls a closure while no other thread or process can change a key's record.
   ///
-  /// Others can neither store, touch, lock, unlock, remove nor collect it: they wait for their `lockTimeout` at most,
-  /// and are then `busy`. Loads do not wait. A blob that is staged for the key is written first. A record that lies in a
-  /// pack gets a file of its own then, and keeps it.
-  ///
-  /// The closure may read the file, link to it and give it extended attributes. It must not write to the file, nor
-  /// change anything through the cache: that would wait for itself.
+  /// Others cannot store, touch, lock, unlock, remove or collect it: they wait for at most their `lockTimeout` and
+  /// then throw `busy`. Loads do not wait. A staged blob of the key is written first, and a packed record is
+  /// permanently moved to a file. The closure may read the file, link to it and set extended attributes. It must not
+  /// write to the file, and must not change anything through the cache, which would deadlock.
   ///
   /// - Parameters:
-  ///   - key: the record's.
-  ///   - body: receives `filePath(for:)`, where a record may lie or not, on a thread of the cache's; it may block.
-  /// - Throws: what `body` throws; `busy` if others were changing the key for `lockTimeout`; else as `touch`.
+  ///   - key: The key of the record.
+  ///   - body: Receives `filePath(for:)`, whose record may be missing, on a thread of the cache; it may block.
+  /// - Throws: Errors of `body`, `busy` if others change the key for `lockTimeout`, and the errors of `touch`.
   public func withExclusiveAccess<Result: Sendable>(
     to key: BlobKey, _ body: @escaping @Sendable (FilePath) throws -> Result
   ) async throws -> Result {

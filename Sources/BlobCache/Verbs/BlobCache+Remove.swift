@@ -1,16 +1,16 @@
 public import BlobRecord
 public import BlobStore
 
-// Removals have a lane of their own: no load waits behind them.
+// Removals have their own lane, so that loads never wait for them.
 extension BlobCache {
-  /// Removes a key's record: live, expired, locked or damaged, staged or on disk.
+  /// Removes a key's record, whether live, expired, locked, damaged, staged or on disk.
   ///
   /// - Parameters:
-  ///   - key: the key of the record.
-  ///   - purging: whether its bytes go at once, and with them all files that wait to be overwritten, which may hold what the key
-  ///     held earlier. See `BlobStore.remove(_:purging:)` for packed records.
-  /// - Returns: `done`; `notFound` if there was none.
-  /// - Throws: `BlobStoreError`; `CancellationError` while it waits for a thread; `closed`.
+  ///   - key: The key of the record.
+  ///   - purging: A Boolean value that indicates whether to erase the bytes immediately, and all files in the
+  ///     recycling bin, which may contain earlier blobs of the key. For packs, see `BlobStore.remove(_:purging:)`.
+  /// - Returns: `done`, or `notFound` if no record exists.
+  /// - Throws: `BlobStoreError`, `CancellationError` while it waits for a thread, or `closed`.
   @discardableResult
   public func remove(_ key: BlobKey, purging: Bool = false) async throws -> BlobStore.Outcome {
     let engine = try openEngine()
@@ -21,7 +21,7 @@ extension BlobCache {
     }
   }
 
-  /// Removes many records in one hop; a failure does not stop the others.
+  /// Removes many records in one call to a thread; a failure does not stop the others.
   public func remove(_ keys: some Sequence<BlobKey>, purging: Bool = false) async throws -> [BlobStore.KeyResult] {
     let engine = try openEngine()
     let keys = Array(keys)
@@ -34,12 +34,13 @@ extension BlobCache {
     }
   }
 
-  /// Removes all records whose keys begin with a prefix, at any age and with any locks. Staged blobs are written first.
+  /// Removes all records whose keys have a prefix, at any age and with any locks, after staged blobs are written.
   ///
-  /// Records stored during the removal may stay. What a remote tier has of these keys stays there, and comes back with a
-  /// load: `removeEverywhere(prefix:)` removes both. A cancelled task ends it with the file in hand; the report says so.
+  /// Records stored during the removal may remain. Objects of a remote tier are not removed, and are loaded again on
+  /// demand: `removeEverywhere(prefix:)` removes both. A cancelled removal stops after the current file and reports
+  /// this.
   ///
-  /// - Throws: as `BlobStore.remove(prefix:)`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
+  /// - Throws: `CancellationError`, `writeFailed`, `closed`, and the errors of `BlobStore.remove(prefix:)`.
   @discardableResult
   public func remove(prefix: String) async throws -> BlobStore.RemovalReport {
     let engine = try openEngine()
@@ -50,9 +51,9 @@ extension BlobCache {
     }
   }
 
-  /// Removes records at any age. A task that is cancelled ends it with the file in hand; the report says so.
+  /// Removes records at any age; if the task is cancelled, the removal stops after the current file and reports this.
   ///
-  /// - Throws: as `BlobStore.removeAll`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
+  /// - Throws: `CancellationError`, `writeFailed`, `closed`, and the errors of `BlobStore.removeAll`.
   @discardableResult
   public func removeAll(
     _ scope: BlobStore.RemovalScope, _ options: BlobStore.RemovalOptions = .init()

@@ -2,19 +2,19 @@ public import BlobRecord
 package import BlobStore
 
 extension BlobCache {
-  /// Stores a blob on disk and in memory, and replaces an earlier one of the key.
+  /// Stores a blob on disk and in memory, and replaces an existing blob of the key.
   ///
-  /// It returns when the blob is on disk. With `Writing.behind` it returns when the blob is staged, unless it is
-  /// locked. A staged blob's time to live counts from when it is written.
+  /// The method returns when the blob is on disk or, with `Writing.behind` and without locks, when the blob is
+  /// staged. The time to live of a staged blob starts when it is written.
   ///
   /// - Parameters:
-  ///   - payload: the blob's bytes.
-  ///   - key: what it is found by.
-  ///   - ttl: the time to live, rounded up to whole seconds; nil for the default expiration, counted from last access.
-  ///   - locks: the locks of the new record: none, one, or those of the old one.
-  ///   - extendedData: what lies beside the payload, such as a content type: at most 4 KiB.
-  /// - Throws: `BlobStoreError`, as `BlobStore.store`; `CancellationError` if the task is cancelled while it waits for a
-  ///   thread, nothing being stored; `closed`.
+  ///   - payload: The bytes of the blob.
+  ///   - key: The key of the blob.
+  ///   - ttl: The time to live, rounded up to whole seconds, or `nil` for the default after the last access.
+  ///   - locks: The locks of the new record: none, one, or the locks of the old record.
+  ///   - extendedData: Additional data of at most 4 KiB, such as a content type.
+  /// - Throws: `CancellationError` while it waits for a thread, so that nothing is stored, `closed`, and the errors
+  ///   of `BlobStore.store`.
   public func store(
     _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none,
     extendedData: Data? = nil
@@ -29,18 +29,18 @@ extension BlobCache {
     await engine.wasStored(key)
   }
 
-  /// Returns when all that was staged before is on disk. Without `Writing.behind` there is nothing to wait for.
+  /// Waits until all blobs staged before the call are on disk; returns immediately without `Writing.behind`.
   ///
-  /// - Throws: `writeFailed` if something staged could not be written since the last flush; `closed`.
+  /// - Throws: `writeFailed` if a staged blob could not be written since the last flush, or `closed`.
   public func flush() async throws {
     let engine = try openEngine()
     guard engine.staging != nil else { return }
     try await engine.lanes.writes.run { _ in try engine.flushStaged() }
   }
 
-  /// Returns when what was staged for a key before is on disk.
+  /// Waits until the blob that was staged for a key before the call is on disk.
   ///
-  /// - Throws: `writeFailed` if it could not be written; `closed`.
+  /// - Throws: `writeFailed` if the blob could not be written, or `closed`.
   public func flush(_ key: BlobKey) async throws {
     let engine = try openEngine()
     guard engine.staging != nil else { return }
@@ -48,13 +48,9 @@ extension BlobCache {
   }
 }
 
-// Changes that are made if the record in their place allows it, whatever other processes do meanwhile (Semantics.md, A29).
-// What is staged for the key is written first.
+// Conditional changes, atomic with respect to other processes (Semantics.md, A29), after the staged blob is written.
 extension BlobCache {
-  /// Stores a blob on disk and in memory, as `store` without write-behind does, if the live record of the key allows it.
-  ///
-  /// - Parameter judge: is told the record's header; nil for no live record.
-  /// - Returns: the header of the new record; nil if nothing was stored.
+  /// Stores a blob without write-behind if a condition on the live record's header holds, otherwise returns `nil`.
   package func store(
     _ payload: Data, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy, extendedData: Data?,
     if judge: @escaping StoreCondition.Judge
@@ -76,10 +72,7 @@ extension BlobCache {
     return header
   }
 
-  /// Removes a record if it allows that.
-  ///
-  /// - Parameter judge: is told the header of the record that there is; nil for one that is not live.
-  /// - Returns: nil if nothing was removed, though there is a record.
+  /// Removes a record if a condition on its header (`nil` if it is not live) holds, otherwise returns `nil`.
   package func remove(_ key: BlobKey, if judge: @escaping StoreCondition.Judge) async throws -> BlobStore.Outcome? {
     let engine = try openEngine()
     return try await withSpan("remove", key) {

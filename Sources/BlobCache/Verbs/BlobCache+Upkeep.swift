@@ -1,15 +1,15 @@
 public import BlobStore
 public import SystemPackage
 
-// Upkeep walks over whole directories, on the lane of listings.
+// Maintenance walks over whole directories, on the lane of enumerations.
 extension BlobCache {
-  /// Checks every record of the directory, expired ones too. Staged blobs are written first.
+  /// Checks every record of the directory, including expired ones, after staged blobs are written.
   ///
   /// - Parameters:
-  ///   - policy: what becomes of damaged files.
-  ///   - visit: receives each finding as it is made, on a thread of the cache.
-  /// - Throws: as `BlobStore.verify`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
-  /// - Complexity: reads every byte of the directory once.
+  ///   - policy: The treatment of damaged files.
+  ///   - visit: Receives each finding during the verification, on a thread of the cache.
+  /// - Throws: `CancellationError`, `writeFailed`, `closed`, and the errors of `BlobStore.verify`.
+  /// - Complexity: Reads every byte of the directory once.
   public func verify(
     repairing policy: BlobStore.DamagePolicy = .report,
     _ visit: @escaping @Sendable (BlobStore.VerificationFinding) -> Void = { _ in }
@@ -20,13 +20,13 @@ extension BlobCache {
     }
   }
 
-  /// Stores every file of a directory, which stays as it is: a plain one, or another library's cache.
+  /// Stores every file of a directory, such as another library's cache, without changing that directory.
   ///
   /// - Parameters:
-  ///   - directory: the directory whose files are imported.
-  ///   - options: which files, under which keys, and for how long.
-  ///   - visit: receives what became of each file, on a thread of the cache.
-  /// - Throws: as `BlobStore.importFiles`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
+  ///   - directory: The directory whose files are imported.
+  ///   - options: The selection of files, their keys and their time to live.
+  ///   - visit: Receives the outcome for each file, on a thread of the cache.
+  /// - Throws: `CancellationError`, `writeFailed`, `closed`, and the errors of `BlobStore.importFiles`.
   @discardableResult
   public func importFiles(
     from directory: FilePath, _ options: BlobStore.ImportOptions = .init(),
@@ -38,27 +38,24 @@ extension BlobCache {
     }
   }
 
-  /// The work of collections in the directory, in all processes.
+  /// Returns the statistics of collections in the directory by all processes.
   ///
-  /// - Throws: as `BlobStore.statistics`; `CancellationError` while it waits for a thread; `closed`.
+  /// - Throws: `CancellationError` while it waits for a thread, `closed`, and the errors of `BlobStore.statistics`.
   /// - Complexity: O(1).
   public func statistics() async throws -> BlobStore.CollectionStatistics {
     let engine = try openEngine()
     return try await engine.lanes.reads.run { _ in try engine.store.statistics() }
   }
 
-  /// The last whole collections of the directory, by all processes, the latest first: `BlobStore.recentPasses`.
-  ///
-  /// - Throws: as `BlobStore.recentPasses`; `CancellationError` while it waits for a thread; `closed`.
-  /// - Complexity: O(1).
+  /// Returns the last complete collections of the directory by all processes, the latest first.
   package func recentPasses() async throws -> [BlobStore.RecentPass] {
     let engine = try openEngine()
     return try await engine.lanes.reads.run { _ in try engine.store.recentPasses() }
   }
 
-  /// Hits, misses and stores in the directory, of all processes.
+  /// Returns the numbers of hits, misses and stores in the directory by all processes.
   ///
-  /// - Throws: as `BlobStore.traffic`; `CancellationError` while it waits for a thread; `closed`.
+  /// - Throws: `CancellationError` while it waits for a thread, `closed`, and the errors of `BlobStore.traffic`.
   /// - Complexity: O(1).
   public func traffic() async throws -> BlobStore.Traffic {
     let engine = try openEngine()
@@ -67,12 +64,12 @@ extension BlobCache {
 }
 
 extension BlobCache {
-  /// Makes one collection of the directory.
+  /// Performs one collection, which removes expired records and, if there is a limit, evicts others in order.
   ///
-  /// It removes expired records and, with a limit, those that are first in the order of eviction. Uses that only memory knows are written
-  /// first. A cancelled task ends it after the current file, and the report says so.
+  /// Uses that are known only in memory are written first. A cancelled collection stops after the current file and
+  /// reports this.
   ///
-  /// - Throws: as `BlobStore.collect`; `CancellationError` while it waits for a thread; `closed`.
+  /// - Throws: `CancellationError` while it waits for a thread, `closed`, and the errors of `BlobStore.collect`.
   @discardableResult
   public func collect(_ options: BlobStore.CollectionOptions = .init()) async throws -> BlobStore.CollectionReport {
     let engine = try openEngine()
@@ -84,13 +81,13 @@ extension BlobCache {
     }
   }
 
-  /// Makes one collection that goes on until a goal is reached, below the limits too.
+  /// Performs one collection that continues until a goal is reached, even below the limits.
   ///
-  /// A goal is a number of bytes or records, a last update, or a size of payloads. Expired records go first, then the
-  /// oldest. Locked records stay. Staged blobs are written first. A cancelled task ends it as it ends `collect`.
+  /// A goal is a number of bytes or records, a last update, or a size of payloads. Expired records are removed first,
+  /// then the oldest; locked records are kept. Staged blobs are written first. Cancellation is as in `collect`.
   ///
-  /// - Returns: `evicted` counts the records that went for the goal.
-  /// - Throws: as `BlobStore.trim`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
+  /// - Returns: A report whose `evicted` is the number of records that were removed for the goal.
+  /// - Throws: `CancellationError`, `writeFailed`, `closed`, and the errors of `BlobStore.trim`.
   @discardableResult
   public func trim(
     to goal: BlobStore.TrimGoal, _ options: BlobStore.CollectionOptions = .init()
@@ -104,10 +101,10 @@ extension BlobCache {
     }
   }
 
-  /// Counts what the directory holds. Blobs that are staged are written first.
+  /// Counts the contents of the directory, after staged blobs are written.
   ///
-  /// - Throws: as `BlobStore.usage`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
-  /// - Complexity: a walk over all records.
+  /// - Throws: `CancellationError`, `writeFailed`, `closed`, and the errors of `BlobStore.usage`.
+  /// - Complexity: A walk over all records.
   public func usage() async throws -> BlobStore.Usage {
     let engine = try openEngine()
     return try await engine.lanes.scans.run { _ in
@@ -116,17 +113,15 @@ extension BlobCache {
     }
   }
 
-  /// The directory's contents by its counters; nil while they are unknown.
+  /// Returns the contents of the directory by its counters, without staged blobs, or `nil` while they are unknown.
   ///
-  /// Every change keeps them, so no record is looked at. Staged blobs are not counted.
-  ///
-  /// - Complexity: O(1).
+  /// - Complexity: O(1), because every change updates the counters.
   public func usageEstimate() async throws -> BlobStore.UsageEstimate? {
     let engine = try openEngine()
     return try await engine.lanes.reads.run { _ in try engine.store.usageEstimate() }
   }
 
-  /// What the packs of the directory take, without a look at a record. Zeros where it has none.
+  /// Returns the space that the packs of the directory use, without reading records, or zeros without packs.
   ///
   /// - Complexity: O(*n*) for *n* packs, once they are open.
   public func packUsage() async throws -> BlobStore.PackUsage {
@@ -138,14 +133,12 @@ extension BlobCache {
 // MARK: - Schedule
 
 extension BlobCache {
-  /// Collects the directory again and again, on a thread of its own.
+  /// Schedules regular collections of the directory on a separate thread, until the cache is closed.
   ///
-  /// It goes on until the end of the cache. A pass is skipped when another process has made
-  /// one lately. A later call replaces this schedule, also through another cache of this process on the directory.
+  /// A pass is skipped if another process has recently made one. A later call replaces this schedule, even through
+  /// another cache of this process. Without a schedule, stores enforce the size limit, but expired blobs stay on disk.
   ///
-  /// A store keeps the size limit without a schedule. Expired blobs stay on disk without one.
-  ///
-  /// - Throws: `BlobStoreError` `fileSystem` where the system has no thread to give; `closed`.
+  /// - Throws: `BlobStoreError` `fileSystem` if the system cannot create a thread, or `closed`.
   public func scheduleCollection(
     _ timing: BlobStore.CollectionTiming = .init(), options: BlobStore.CollectionOptions = .init()
   ) throws {
@@ -160,9 +153,7 @@ extension BlobStore.CollectionOptions {
     return options
   }
 
-  /// Gives up the wait for another collection once `isClosed`.
-  ///
-  /// So the closing of a cache waits for no wait.
+  /// Makes the wait for another collection end once `isClosed`, so that it does not delay closing a cache.
   func givingUp(once isClosed: @escaping @Sendable () -> Bool) -> BlobStore.CollectionOptions {
     var options = self
     options.givesUpWaiting = isClosed

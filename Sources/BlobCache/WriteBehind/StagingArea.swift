@@ -6,16 +6,13 @@ internal import Synchronization
 
 /// Stored blobs that are not on disk yet, in the order of writing.
 ///
-/// Invariant: of one key at most one is being written, and at most one waits.
+/// Invariant: of each key, at most one blob is being written, and at most one is pending.
 final class StagingArea: Sendable {
   struct Staged: PendingChange {
     let blob: Blob
     let request: StoreRequest
 
-    /// The bytes of memory that it takes: payload, key, and what lies around them.
-    ///
-    /// Around them are the storage of `Data`, its entries in the tables and in the line, and the allocator's share. By
-    /// malloc's count an empty blob takes 350 bytes where the tables are full, and 570 where they have just grown.
+    /// The bytes of memory that the blob takes; malloc allocates 350 to 570 bytes for an empty one.
     var byteCost: Int { blob.payload.count + blob.key.string.utf8.count + (blob.extendedData?.count ?? 0) + 512 }
   }
 
@@ -23,9 +20,9 @@ final class StagingArea: Sendable {
     var blobs = LatestByKey<BlobKey, Staged>()
     var failures: [BlobKey: any Error] = [:]
     var isWriterComing = false
-    /// Whether a writer waits for keys that others are writing.
+    /// A Boolean value that indicates whether a writer waits for keys that other threads are writing.
     var hasWaitingWriter = false
-    /// Whether blobs that are staged from now on would never be written.
+    /// A Boolean value that indicates whether blobs can no longer be staged, because they would never be written.
     var isClosed = false
 
     var byteCount: Int { blobs.pendingCost + blobs.inProgressCost }
@@ -34,10 +31,10 @@ final class StagingArea: Sendable {
   private let byteLimit: Int
   private let delay: Duration
   private let state = Monitor(State())
-  /// The number of blobs that wait or are being written. While it is 0, loads look no further.
+  /// The number of blobs that are pending or being written. While it is 0, loads skip the staging area.
   private let count = Atomic(0)
 
-  /// Failures that are remembered until the next flush; more are only logged.
+  /// The maximum number of failures that are recorded for the next flush; others are only logged.
   private static let mostFailures = 1024
 
   init(byteLimit: Int, delay: Duration) {
@@ -45,13 +42,10 @@ final class StagingArea: Sendable {
     self.delay = delay
   }
 
-  /// The bytes that the limit counts: of blobs that wait or are being written.
   var stagedByteCount: Int { state.look { $0.byteCount } }
 
-  /// Whether no blob waits or is being written.
   var isEmpty: Bool { count.load(ordering: .acquiring) == 0 }
 
-  /// The latest blob staged for a key.
   func blob(for key: BlobKey) -> Blob? {
     guard !isEmpty else { return nil }
     return state.look { $0.blobs.latest(of: key)?.blob }
@@ -61,33 +55,28 @@ final class StagingArea: Sendable {
 // MARK: - Staging
 
 extension StagingArea {
-  /// Stages a blob, in the place of one of the same key that waits.
-  ///
-  /// - Returns: false if there is no room, or what was produced is not wanted any more. A blob larger than the whole
-  ///   area has no room.
+  /// Stages a blob in place of the pending one, or returns `false` if it does not fit or is no longer wanted.
   func stage(_ blob: Blob, _ request: StoreRequest) -> Bool {
     state.change { state in
       let staged = Staged(blob: blob, request: request)
       let replaced = state.blobs.pendingChange(of: blob.key)?.byteCost ?? 0
       guard !state.isClosed, state.byteCount - replaced + staged.byteCost <= byteLimit else { return false }
-      // Asked here: what has come since it was produced may be staged already.
+      // Checked under the lock, because a blob stored after the production may already be staged.
       guard request.condition?.isWanted() ?? true else { return false }
-      // The place in the line stays: what a flush waits for does not move back.
+      // Keeps the place in the queue, so that a flush does not wait longer.
       state.blobs.put(staged, for: blob.key, keepsPlace: true)
       noteCount(state)
       return true
     }
   }
 
-  /// Runs a change of all keys that replaces all waiting blobs. Blocks.
+  /// Performs a change of all keys that replaces all pending blobs, none of which is written in the meantime. Blocks.
   ///
-  /// No blob that was staged before is written meanwhile.
-  ///
-  /// - Parameter isComplete: whether the change has come to its end. If not, or if it throws, what waited waits again.
+  /// - Parameter isComplete: Returns `false` if the blobs are pending again, as after an error.
   func replacingAll<Result>(
     _ change: () throws -> Result, isComplete: (Result) -> Bool
   ) throws -> Result {
-    // In one order, so that of two such calls neither waits for the other.
+    // Sorted, so that two concurrent calls cannot deadlock.
     let replaced = keys.sorted { $0.string.utf8.lexicographicallyPrecedes($1.string.utf8) }.compactMap { next(for: $0) }
     do {
       let result = try change()
@@ -103,7 +92,7 @@ extension StagingArea {
     }
   }
 
-  /// Makes a blob wait again that was taken to be written, unless a later one waits.
+  /// Makes a blob that was taken for writing pending again, unless a later one is pending.
   func putBack(_ staged: Staged) {
     let key = staged.blob.key
     state.change { state in
@@ -121,10 +110,9 @@ extension StagingArea {
 // MARK: - Writing
 
 extension StagingArea {
-  /// Makes a thread of the lane write what waits, unless one is coming already.
+  /// Makes a thread of the lane write the pending blobs, unless a writer is already scheduled.
   ///
-  /// During the delay this holds neither the staging area nor the lane: the release of the last cache writes all
-  /// before.
+  /// The delay retains neither the area nor the lane, because the last cache writes all blobs when it is released.
   func startWriting(on lane: Lane, _ write: @escaping @Sendable () -> Void) {
     let starts = state.change { state in
       guard state.blobs.hasPending, !state.isWriterComing else { return false }
@@ -133,23 +121,23 @@ extension StagingArea {
     }
     guard starts else { return }
     let submit = { @Sendable [weak self, weak lane] () -> Void in
-      // Without a thread it stays staged, and the next to stage something, or to flush, has it written.
+      // Without a thread, the blobs stay staged until the next stage or flush.
       lane?.submit(.medium, write) { [weak self] _ in self?.state.change { $0.isWriterComing = false } }
     }
     guard delay > .zero else { return submit() }
     Task { [delay] in
-      // Cut short, it writes a little early.
+      // If the sleep is cancelled, the blobs are written a little early.
       try? await Task.sleep(for: delay)
       submit()
     }
   }
 
-  /// The next blob to write; the caller says `finish` afterwards.
+  /// Returns the next blob to write, for which the caller has to call `finish`.
   ///
-  /// Blocks while all waiting blobs are for keys that others are writing.
+  /// Blocks while other threads are writing the keys of all pending blobs.
   ///
-  /// - Returns: nil if nothing waits, or if another caller already waits for the rest. A wipe may take long, and one
-  ///   thread is enough to wait for it.
+  /// - Returns: The blob, or `nil` if no blob is pending, or if another caller already waits for the rest. A wipe may
+  ///   take long, and one thread is enough to wait for it.
   func next() -> Staged? {
     var isWaiting = false
     return state.wait { state in
@@ -169,11 +157,7 @@ extension StagingArea {
     return state.blobs.begin(key)
   }
 
-  /// The blob that waits for a key, once no other is being written for it. Blocks.
-  ///
-  /// The caller says `finish`.
-  ///
-  /// - Returns: nil if nothing waits.
+  /// Returns the pending blob of a key, which the caller has to `finish`. Blocks while another thread writes the key.
   func next(for key: BlobKey) -> Staged? {
     state.wait { state in
       guard state.blobs.inProgress[key] == nil else { return .wait(nil) }
@@ -181,7 +165,7 @@ extension StagingArea {
     }
   }
 
-  /// The blob that was taken to be written is on disk, or will never be.
+  /// Records that the blob taken for writing is on disk, or has failed.
   func finish(_ key: BlobKey, _ failure: (any Error)?) {
     state.change { state in
       guard state.blobs.end(key) != nil else { return }
@@ -192,9 +176,7 @@ extension StagingArea {
     }
   }
 
-  /// Closes the area once all is written. Blocks while others are writing all blobs.
-  ///
-  /// - Returns: false if a blob waits whose key nobody is writing, as when a write has failed.
+  /// Closes the area when all blobs are written. Blocks. Returns `false` if a blob is pending after a failed write.
   func closeIfEmpty() -> Bool {
     state.wait { state in
       if state.blobs.next() != nil { return .done(false) }
@@ -204,15 +186,13 @@ extension StagingArea {
     }
   }
 
-  /// The keys whose blobs wait or are being written.
   var keys: Set<BlobKey> { state.look { $0.blobs.keys } }
 
-  /// Why what was staged for a key is not on disk; told once.
+  /// Returns the error of the last write of a key, once.
   func takeFailure(of key: BlobKey) -> (any Error)? {
     state.change { $0.failures.removeValue(forKey: key) }
   }
 
-  /// Why what was staged is not on disk; told once.
   func takeFailures() -> [BlobKey: any Error] {
     state.change { state in
       defer { state.failures = [:] }
@@ -222,27 +202,25 @@ extension StagingArea {
 }
 
 extension Monitor {
-  /// Looks at the state, without waking waiters.
+  /// Reads the state without waking waiters.
   fileprivate func look<Result>(_ body: (State) -> Result) -> Result {
     wait { .done(body($0)) }
   }
 }
 
 extension CacheEngine {
-  /// Writes what is staged, until nothing waits. Blocks.
+  /// Writes staged blobs until none is pending. Blocks.
   func writeStaged() {
     guard let staging else { return }
     while let staged = staging.next() { writeStaged(staged) }
   }
 
-  /// Writes what is staged, and returns when all of it is on disk. Blocks.
-  ///
-  /// That includes blobs that other threads are writing.
+  /// Writes all staged blobs, and waits for blobs that other threads are writing. Blocks.
   func finishWriting() {
     repeat { writeStaged() } while staging?.closeIfEmpty() == false
   }
 
-  /// A failure is kept for the next flush.
+  /// Writes a blob. A failure is recorded for the next flush.
   private func writeStaged(_ staged: StagingArea.Staged) {
     let key = staged.blob.key
     do {
@@ -258,26 +236,21 @@ extension CacheEngine {
     }
   }
 
-  /// Writes what is staged for a key, if something is. Blocks.
+  /// Writes the staged blob of a key, if any. Blocks.
   func writeStaged(_ key: BlobKey) {
     if let staged = staging?.next(for: key) { writeStaged(staged) }
   }
 
-  /// Whether something is staged for a key.
   func isStaged(_ key: BlobKey) -> Bool { staging?.blob(for: key) != nil }
 
-  /// Has what was staged for a key on disk when it returns. Blocks.
-  ///
-  /// - Throws: `writeFailed`, once.
+  /// Writes the staged blob of a key, and throws `writeFailed`, once, if it is not on disk. Blocks.
   func flushStaged(_ key: BlobKey) throws {
     guard let staging else { return }
     if let staged = staging.next(for: key) { writeStaged(staged) }
     if let failure = staging.takeFailure(of: key) { throw writeFailed(key, failure) }
   }
 
-  /// Has all that was staged on disk when it returns. Blocks.
-  ///
-  /// - Throws: `writeFailed`, once, for one of those that failed.
+  /// Writes all staged blobs, and throws `writeFailed`, once, if one of them is not on disk. Blocks.
   func flushStaged() throws {
     guard let staging else { return }
     for key in staging.keys {

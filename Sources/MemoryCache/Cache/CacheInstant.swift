@@ -1,8 +1,8 @@
 internal import Posix
 
-/// A point in the time of a `MemoryCache`: nanoseconds from its clock's origin.
+/// A point in time of a `MemoryCache`, in nanoseconds since the origin of its clock.
 public struct CacheInstant: Hashable, Sendable {
-  /// Held within 2^62 of zero, about 146 years, so that differences never overflow.
+  /// The nanoseconds, clamped to 2^62 around zero (about 146 years), so that differences never overflow.
   public let nanoseconds: Int64
 
   @inlinable
@@ -10,10 +10,9 @@ public struct CacheInstant: Hashable, Sendable {
     self.nanoseconds = min(max(nanoseconds, -(1 << 62)), 1 << 62)
   }
 
-  /// The system's coarse clock, which only goes forward.
+  /// The time of the system's coarse monotonic clock, with a precision of some milliseconds.
   ///
-  /// It is exact to some milliseconds, and its reading costs a few nanoseconds. On Linux it stands still while the
-  /// machine is suspended.
+  /// A read costs a few nanoseconds. On Linux, the clock stops while the machine is suspended.
   ///
   /// System calls: clock_gettime(2) with `CLOCK_MONOTONIC_COARSE`; on Darwin `CLOCK_MONOTONIC_RAW_APPROX`.
   public static var now: CacheInstant { CacheInstant(nanoseconds: systemNanoseconds()) }
@@ -28,7 +27,7 @@ extension CacheInstant: InstantProtocol {
   @inlinable
   public static func < (a: CacheInstant, b: CacheInstant) -> Bool { a.nanoseconds < b.nanoseconds }
 
-  /// Held at the ends of the type where the sum lies beyond them.
+  /// Returns the sum, clamped to the range of the type.
   @inlinable
   public func advanced(by duration: Duration) -> CacheInstant {
     let (sum, overflow) = nanoseconds.addingReportingOverflow(duration.saturatedNanoseconds)
@@ -42,10 +41,10 @@ extension CacheInstant: InstantProtocol {
 }
 
 extension Duration {
-  /// Nanoseconds, rounded up, held at the ends of the type.
+  /// The duration in nanoseconds, rounded up and clamped to `Int64`.
   @inlinable
   var saturatedNanoseconds: Int64 {
-    // `components` traps where the seconds are more than 64 bits hold.
+    // `components` traps if the seconds exceed 64 bits.
     if self >= .seconds(Int64.max / 1_000_000_000) { return .max }
     if self <= .seconds(Int64.min / 1_000_000_000) { return .min }
     let (seconds, attoseconds) = components
@@ -54,17 +53,17 @@ extension Duration {
   }
 }
 
-/// How long an entry of a `MemoryCache` may be served, within the cache's limits.
+/// The time for which an entry of a `MemoryCache` may be returned, within the cache's limits.
 public enum EntryLifetime: Hashable, Sendable {
   case unlimited
-  /// From when it was set; uses do not extend it. Zero or less means that it is over at once.
+  /// The time since the entry was set, regardless of uses. Zero or a negative duration has already passed.
   case absolute(Duration)
-  /// From when it was last used or set. Zero or less means that it is over at once.
+  /// The time since the entry was last used or set. Zero or a negative duration has already passed.
   case sliding(Duration)
-  /// Before this point of the cache's clock, and not from then on.
+  /// The point in time of the cache's clock at which the entry expires.
   case until(CacheInstant)
 
-  /// When an entry that is set or used now expires, in nanoseconds; `Int64.max` for never.
+  /// Returns when an entry that is set or used now expires, in nanoseconds; `Int64.max` means never.
   @inlinable
   func deadline(from now: Int64) -> Int64 {
     switch self {
@@ -74,7 +73,6 @@ public enum EntryLifetime: Hashable, Sendable {
     }
   }
 
-  /// By how many nanoseconds a use extends the lifetime; 0 where it does not.
   @inlinable
   var slidingNanoseconds: Int64 {
     if case .sliding(let duration) = self { max(duration.saturatedNanoseconds, 0) } else { 0 }

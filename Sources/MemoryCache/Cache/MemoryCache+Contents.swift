@@ -1,33 +1,33 @@
 internal import Locks
 
 extension MemoryCache {
-  /// Entries, those among them that have expired and are not freed yet included. O(1).
+  /// The number of entries, including expired ones that are not freed yet. O(1).
   public var count: Int {
     shards.reduce(0) { sum, shard in sum + shard.state.withLock { $0.slots.count } }
   }
 
   public var isEmpty: Bool { count == 0 }
 
-  /// The sum of the costs of all entries, held at `Int.max`. O(1).
+  /// The sum of the costs of all entries, clamped to `Int.max`. O(1).
   public var totalCost: Int {
     Int(clamping: shards.reduce(0 as Int128) { sum, shard in sum + shard.state.withLock { $0.totalCost } })
   }
 
-  /// Counts since the cache was made. O(1).
+  /// The statistics since the cache was created. O(1).
   public var statistics: MemoryCacheStatistics {
     shards.reduce(MemoryCacheStatistics()) { sum, shard in sum + shard.state.withLock { $0.statistics } }
   }
 
-  /// The live entries, in their order of recency; looking does not count as a use.
+  /// Returns the live entries in the order of recency, without counting a use.
   ///
-  /// With `.lru` and one shard the order is exact. With several shards it is that of the coarse clock. With `.wTinyLFU`
-  /// it is the order in which entries are kept: protected, then the window, then the rest, each by recency.
+  /// With `.lru`, the order is exact for one shard, and the order of the coarse clock for several. With `.wTinyLFU`,
+  /// entries are grouped by segment (protected, window, probation), and each group is ordered by recency.
   ///
   /// - Parameters:
-  ///   - leastRecentFirst: begins with what is evicted next.
-  ///   - most: how many entries at the most.
-  /// - Complexity: O(*n*) for *n* entries, or `most` of them, under the lock: each shard is seen at one point in time.
-  ///   With shards, O(*n* log *n*) outside the lock besides.
+  ///   - leastRecentFirst: A Boolean value that indicates whether to begin with the next entry to evict.
+  ///   - most: The maximum number of entries.
+  /// - Complexity: O(*n*) for *n* entries, or `most` of them, under the lock: each shard is read at one point in
+  ///   time. With several shards, also O(*n* log *n*) outside the lock.
   public func entries(leastRecentFirst: Bool = false, most: Int = .max) -> [Entry] {
     let now = reading()
     var entries: [Entry] = []
@@ -37,12 +37,12 @@ extension MemoryCache {
       }
     }
     guard shards.count > 1 else { return entries }
-    // Sorting keeps the order of entries used at the same time.
+    // The stable sort preserves the order of entries used at the same time.
     entries.sort { leastRecentFirst ? $0.lastUse < $1.lastUse : $0.lastUse > $1.lastUse }
     return Array(entries.prefix(max(most, 0)))
   }
 
-  /// The keys of `entries(leastRecentFirst:most:)`.
+  /// Returns the keys of `entries(leastRecentFirst:most:)`.
   public func keys(leastRecentFirst: Bool = false, most: Int = .max) -> [Key] {
     entries(leastRecentFirst: leastRecentFirst, most: most).map(\.key)
   }
@@ -63,15 +63,15 @@ extension ShardState {
   }
 }
 
-/// An entry of a `MemoryCache`, as it was when it was looked at.
+/// A copy of an entry of a `MemoryCache`.
 public struct MemoryCacheEntry<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   public let key: Key
   public let value: Value
   public let cost: Int
   public let lastUse: CacheInstant
-  /// When it is no longer served; nil for never. The cache's age limit is not part of it.
+  /// The time of expiry without the cache's age limit, or `nil` for an entry that does not expire.
   public let deadline: CacheInstant?
-  /// Which of all values set: another value for the same key has another number.
+  /// The serial number of the value: another value for the same key has another number.
   @usableFromInline let serial: UInt64
 
   @inlinable
@@ -85,17 +85,17 @@ public struct MemoryCacheEntry<Key: Hashable & Sendable, Value: Sendable>: Senda
   }
 }
 
-/// The work of a `MemoryCache` since it was made. Two of them subtract, to see a span of time.
+/// The statistics of a `MemoryCache` since its creation; the difference of two covers a period.
 public struct MemoryCacheStatistics: Hashable, Sendable {
-  /// Values found by `value(forKey:)` and the subscript.
+  /// The number of values found by `value(forKey:)` and the subscript.
   public var hits: Int
-  /// Values not found by them, expired ones among them.
+  /// The number of values not found by them, including expired ones.
   public var misses: Int
-  /// Values set and kept, in the place of another or not.
+  /// The number of values set and kept, including replacements.
   public var insertions: Int
-  /// Values set and not kept: too dear, or over already.
+  /// The number of values set but not kept, because the cost was too high or the lifetime was over.
   public var rejections: Int
-  /// Entries that left, by cause.
+  /// The numbers of removed entries by cause.
   public var explicitRemovals: Int
   public var replacements: Int
   public var expirations: Int
@@ -115,7 +115,7 @@ public struct MemoryCacheStatistics: Hashable, Sendable {
     clearings = 0
   }
 
-  /// Hits of all that was asked for; nil if nothing was.
+  /// The ratio of hits to lookups, or `nil` without lookups.
   public var hitRatio: Double? {
     let requests = hits + misses
     return requests == 0 ? nil : Double(hits) / Double(requests)

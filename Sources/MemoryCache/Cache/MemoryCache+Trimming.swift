@@ -3,19 +3,19 @@ internal import Locks
 internal import Synchronization
 
 extension MemoryCache {
-  /// Removes everything. The memory that entries were in is given back.
+  /// Removes all entries and frees their memory.
   ///
-  /// - Complexity: O(*n*), all but O(1) of it outside the lock.
+  /// - Complexity: O(*n*), of which only O(1) is under the lock.
   public func removeAll() {
     clear(.cleared)
   }
 
-  /// Removes the entries that the predicate accepts, reported as `.explicit`.
+  /// Removes the entries that match the predicate, and reports them as `.explicit`.
   ///
-  /// The predicate runs outside the lock. An entry that is set while this runs may be missed. An entry that is replaced
-  /// after it was looked at stays.
+  /// The predicate runs outside the lock. Entries that are set concurrently may be missed, and an entry that is
+  /// replaced after the predicate has read it is not removed.
   ///
-  /// - Returns: how many were removed.
+  /// - Returns: The number of removed entries.
   /// - Complexity: O(*n*), under the lock for 256 entries at a time.
   @discardableResult
   public func removeAll(where isIncluded: (Entry) throws -> Bool) rethrows -> Int {
@@ -30,7 +30,7 @@ extension MemoryCache {
           leave(chunk)
           throw error
         }
-        // Another may have removed them meanwhile.
+        // Another thread may have removed them in the meantime, so these may be the last references.
         leave(chunk)
         count += removed.count
         deliver(removed)
@@ -41,16 +41,14 @@ extension MemoryCache {
 
   /// Removes entries that have expired, or were unused for longer than the age limit.
   ///
-  /// - Returns: how many were removed.
-  /// - Complexity: O(*n*), under the lock for 256 entries at a time; O(1) where nothing can expire.
+  /// - Returns: The number of removed entries.
+  /// - Complexity: O(*n*), under the lock for 256 entries at a time; O(1) if no entry can expire.
   @discardableResult
   public func removeExpired() -> Int {
     removeExpired(notUsedFor: .max)
   }
 
-  /// Removes entries that have expired, or were unused for longer than `age`.
-  ///
-  /// Both are reported as `.expired`.
+  /// Removes entries that have expired or were unused for longer than `age`, and reports them as `.expired`.
   ///
   /// - Complexity: O(*n*), under the lock for 256 entries at a time.
   @discardableResult
@@ -58,33 +56,32 @@ extension MemoryCache {
     removeExpired(notUsedFor: max(age.saturatedNanoseconds, -1))
   }
 
-  /// Evicts until no more than `count` entries are left. With shards, each keeps its share of them.
+  /// Evicts entries until at most `count` are left, divided evenly among the shards.
   ///
-  /// - Complexity: O(1) for each entry evicted, under the lock for 256 at a time.
+  /// - Complexity: O(1) for each evicted entry, under the lock for 256 at a time.
   public func trim(toCount count: Int) {
     guard self.count > count else { return }
     trim(to: MemoryCacheLimits(count: count))
   }
 
-  /// Evicts until the entries cost no more than `cost` together. With shards, each keeps its share of it.
+  /// Evicts entries until their total cost is at most `cost`, divided evenly among the shards.
   ///
-  /// - Complexity: O(1) for each entry evicted, under the lock for 256 at a time.
+  /// - Complexity: O(1) for each evicted entry, under the lock for 256 at a time.
   public func trim(toCost cost: Int) {
     guard totalCost > cost else { return }
     trim(to: MemoryCacheLimits(cost: cost))
   }
 
-  /// Makes the limits hold, and removes what has expired: what the automatic trim does.
+  /// Removes expired entries and enforces the limits, like the automatic trim.
   public func trim() {
     removeExpired()
     trim(to: limits)
   }
 
-  /// The limits. Others take effect at once: setting them evicts what is over them. The share of one entry is asked for
-  /// when an entry is set: what is there stays.
+  /// The limits, which can be changed; a change evicts entries over the new limits immediately.
   ///
-  /// The number of shards stays as it is, and each takes its share. Evicting takes the lock for 256 entries at a time, also
-  /// where a value that is set meanwhile has to do it.
+  /// `maximumCostShare` is checked only when an entry is set, so existing entries stay. The number of shards does not
+  /// change. The lock is held for 256 evictions at a time, which may happen on a thread that concurrently sets a value.
   public var limits: MemoryCacheLimits {
     get { currentLimits.withLock { $0 } }
     set {
@@ -104,14 +101,13 @@ extension MemoryCache {
 // MARK: - Memory pressure
 
 extension MemoryCache {
-  /// Frees memory: removes expired entries, then evicts down to the shares for this level.
+  /// Frees memory: removes expired entries, then evicts down to the configured shares for this level.
   ///
-  /// The configuration has the shares of entries and cost. The entries' own memory is given back too.
-  /// `MemoryPressureMonitor.shared` calls this unless the configuration says otherwise. A program that knows better may
-  /// call it.
+  /// `MemoryPressureMonitor.shared` calls this method unless the configuration disables it. A program with better
+  /// information may call it too.
   ///
-  /// - Complexity: O(*n*), under the lock for 256 entries at a time. Moving the entries that stay is one hold of it, as
-  ///   long as growing to it was.
+  /// - Complexity: O(*n*), under the lock for 256 entries at a time. Moving the remaining entries holds the lock
+  ///   once, for as long as growing to their number did.
   public func respond(to pressure: MemoryPressure) {
     let share = pressure == .critical ? configuration.criticalKeptShare : configuration.warningKeptShare
     guard share > 0 else { return clear(.evicted) }
@@ -176,20 +172,18 @@ extension MemoryCache {
     }
   }
 
-  /// Releases what was only looked at.
   private func leave(_ glance: consuming ShardGlance<Key, Value>) {
     if let releaseQueue { ReleaseParcel.send(glance, to: releaseQueue) }
   }
 }
 
-/// A walk over a shard's slots, a chunk under each hold of its lock.
+/// An iteration over a shard's slots that holds the lock for one chunk at a time.
 private struct SlotWalk {
   private var next = 0
   private var compactions = 0
 
-  /// - Returns: the slots to look at; nil behind the last.
   mutating func advance<Key, Value>(in state: borrowing ShardState<Key, Value>) -> Range<Int>? {
-    // An entry that was ahead may lie behind by now.
+    // A compaction moves entries, so the iteration has to start again.
     if state.compactions != compactions { next = 0 }
     compactions = state.compactions
     let first = max(next, SlotStorage<Key, Value>.firstSlot)
@@ -199,13 +193,11 @@ private struct SlotWalk {
   }
 }
 
-/// Some of a shard's entries, as a predicate gets to see them.
 private struct ShardGlance<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendable {
   let entries: [MemoryCacheEntry<Key, Value>]
 }
 
 extension SlotStorage {
-  /// All that is there, as it is reported.
   fileprivate func forEachRemoval(_ cause: RemovalCause, _ body: (RemovedEntry<Key, Value>) -> Void) {
     for slot in Self.firstSlot..<highWater where segment(of: Slot(truncatingIfNeeded: slot)) != .none {
       let content = unsafe contents[slot]
@@ -215,7 +207,6 @@ extension SlotStorage {
 }
 
 extension CacheShard {
-  /// The live entries among the next slots of a walk; nil behind the last slot.
   fileprivate func entries(_ walk: inout SlotWalk, now: Int64) -> ShardGlance<Key, Value>? {
     var next = walk
     defer { walk = next }
@@ -227,7 +218,7 @@ extension CacheShard {
     }
   }
 
-  /// Removes entries that the predicate accepts, but not what has taken their place.
+  /// Removes the entries that match the predicate and were not replaced in the meantime.
   fileprivate func remove(
     _ entries: [MemoryCacheEntry<Key, Value>], where isIncluded: (MemoryCacheEntry<Key, Value>) throws -> Bool
   ) rethrows -> Removals<Key, Value> {
@@ -247,15 +238,13 @@ extension CacheShard {
   }
 }
 
-/// Calls for the automatic trim, on a queue of the system.
-///
-/// It has no thread while there is nothing to do, needs no run loop, and stops when its cache goes.
+/// A timer for the automatic trim on a dispatch queue; it uses no thread while idle, and needs no run loop.
 final class TrimTimer: Sendable {
   private let interval: Duration?
   private let source = Lock<(any DispatchSourceTimer)?>(nil)
   private let isStarted = Atomic(false)
 
-  /// - Parameter interval: raised to a millisecond; nil for a timer that never fires.
+  /// - Parameter interval: The interval, at least a millisecond, or `nil` for a timer that never fires.
   init(interval: Duration?) {
     self.interval = interval
   }
@@ -264,12 +253,11 @@ final class TrimTimer: Sendable {
     source.withLock { $0?.cancel() }
   }
 
-  /// Starts; called again, it does nothing.
   func start(_ body: @escaping @Sendable () -> Void) {
     guard let interval, !isStarted.load(ordering: .relaxed), !isStarted.exchange(true, ordering: .relaxed) else {
       return
     }
-    // A year at the most: Dispatch counts nanoseconds from now in 64 bits.
+    // At most a year, because Dispatch counts nanoseconds in 64 bits.
     let bounded = min(max(interval, .milliseconds(1)), .seconds(31_536_000))
     let period = DispatchTimeInterval.nanoseconds(Int(bounded.saturatedNanoseconds))
     source.withLock { source in

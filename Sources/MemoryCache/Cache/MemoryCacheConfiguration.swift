@@ -2,51 +2,46 @@ public import Dispatch
 package import Posix
 package import SystemPackage
 
-/// How a `MemoryCache` behaves. All but the limits is fixed once the cache is made.
+/// The configuration of a `MemoryCache`, of which only the limits can be changed later.
 public struct MemoryCacheConfiguration: Sendable {
-  /// For its owner to tell caches apart.
+  /// A name that identifies the cache to its owner.
   public var name = ""
   public var limits: MemoryCacheLimits
   /// The lifetime of entries that are set without one.
   public var lifetime = EntryLifetime.unlimited
   public var policy: EvictionPolicy
-  /// The number of parts of the cache, each with a lock of its own.
+  /// The number of shards, each with its own lock, selected by the hash of the key.
   ///
-  /// A key's hash chooses its part. The number is rounded up to a power of two, 256 at most. A count limit lowers it to
-  /// one for each 32 entries.
+  /// It is rounded up to a power of two, at most 256. A count limit reduces it to one for each 32 entries.
   ///
-  /// With one, the default, the order of eviction is exact. With more, threads seldom wait for each other. But each
-  /// part has its share of the limits and evicts by itself. An entry dearer than a part's share of the cost limit is not
-  /// kept.
+  /// With one shard, the default, the order of eviction is exact. With several, threads seldom wait for each other,
+  /// but each shard evicts independently within its share of the limits, and does not keep entries that exceed it.
   public var shards = 1
-  /// How often expired and long unused entries are freed; nil for never.
+  /// The interval at which expired and long unused entries are freed, or `nil` for never.
   ///
-  /// They are never served in any case. The timer starts with the first entry that can expire and stops with the cache.
+  /// They are never returned in any case. The timer runs from the first entry that can expire to the end of the cache.
   public var trimInterval: Duration? = .seconds(5)
-  /// Whether the cache responds to `MemoryPressureMonitor.shared`.
+  /// A Boolean value that indicates whether the cache responds to `MemoryPressureMonitor.shared`.
   public var respondsToMemoryPressure = true
-  /// Called for each place where pressure cannot be watched; nil for no call.
-  ///
-  /// Each place is told once in a process, by one of its caches.
+  /// A handler for sources of memory pressure that cannot be watched, each reported once per process, by one cache.
   public var onPressureFailure: (@Sendable (MemoryPressureSource) -> Void)?
-  /// Whether costs are bytes of memory.
+  /// A Boolean value that indicates whether costs are bytes of memory.
   ///
-  /// Then a cache that responds to memory pressure looks at its control group's limit also while it grows. It does so after
-  /// each mebibyte, or 64th of its contents. Filled fast, it would outgrow the group within a second.
+  /// A cache that responds to memory pressure then also checks its control group's limit after each mebibyte, or 64th
+  /// of its contents, that it grows. Otherwise a cache that is filled quickly could exceed the limit within a second.
   public var costsAreBytes = false
-  /// The share of entries and cost that stays under `.warning`.
-  ///
-  /// With 1, only expired entries go. At `.critical`, `criticalKeptShare` holds.
+  /// The share of entries and cost that is kept under `.warning`; with 1, only expired entries are removed.
   public var warningKeptShare = 0.5
   public var criticalKeptShare = 0.0
-  /// Where removed values are released; nil for the thread that removes them, outside the lock. A value whose release
-  /// takes long, or must happen on the main thread, goes to that queue.
+  /// The queue on which removed values are released, or `nil` for the removing thread, outside the lock.
+  ///
+  /// Use a queue if a release takes long, or must happen on the main thread.
   public var releaseQueue: DispatchQueue?
-  /// The time, for ages and lifetimes; nil for `CacheInstant.now`. Called outside the lock, once for each operation. A
-  /// clock that goes back makes entries live longer.
+  /// The clock for ages and lifetimes, or `nil` for `CacheInstant.now`.
+  ///
+  /// It is called outside the lock, once for each operation. A clock that goes backward extends the life of entries.
   public var now: (@Sendable () -> CacheInstant)?
 
-  /// The source of pressure; tests have another one.
   package var pressureMonitor = MemoryPressureMonitor.shared
 
   public init(limits: MemoryCacheLimits = MemoryCacheLimits(), policy: EvictionPolicy = .lru) {
@@ -54,9 +49,7 @@ public struct MemoryCacheConfiguration: Sendable {
     self.policy = policy
   }
 
-  /// How much a shard grows between two looks at the control group.
-  ///
-  /// It is at least that much; nil for no looks.
+  /// Returns the minimum growth of a shard between two checks of the control group, or `nil` for no checks.
   func growthStep(of shardCount: Int) -> Int? {
     respondsToMemoryPressure && costsAreBytes ? (1 << 20) / shardCount : nil
   }
@@ -69,17 +62,17 @@ public struct MemoryCacheConfiguration: Sendable {
   }
 }
 
-/// How much a `MemoryCache` holds, and for how long. A value under zero counts as zero; a cache with a limit of zero
-/// entries holds none.
+/// The limits of a `MemoryCache`; negative values count as zero, and a count limit of zero disables the cache.
 public struct MemoryCacheLimits: Hashable, Sendable {
-  /// Entries at the most; nil for no limit but 2^31.
+  /// The maximum number of entries, or `nil` for the technical limit of 2^31.
   public var count: Int?
-  /// The sum of the entries' costs at the most; nil for no limit.
+  /// The maximum total cost, or `nil` for no limit.
   public var cost: Int?
-  /// How long an unused entry stays; nil for no limit. Checked when an entry is asked for, so a stale entry is never
-  /// served, and freed by the automatic trim.
+  /// The maximum time that an entry may be unused, or `nil` for no limit.
+  ///
+  /// It is checked on each lookup, so a stale entry is never returned. The automatic trim frees stale entries.
   public var age: Duration?
-  /// The share of the cost limit that one entry may take, from 0 to 1. A dearer one is not kept.
+  /// The share of the cost limit that one entry may have, from 0 to 1; an entry with a higher cost is not kept.
   public var maximumCostShare: Double
 
   public init(count: Int? = nil, cost: Int? = nil, age: Duration? = nil, maximumCostShare: Double = 1) {
@@ -90,20 +83,18 @@ public struct MemoryCacheLimits: Hashable, Sendable {
   }
 }
 
-/// The limits of one shard, in the form in which they are checked.
 @usableFromInline
 struct ShardLimits: Sendable {
-  /// A slot's number has 32 bits, and its index at least as many places again.
+  /// A slot number has 32 bits, and the index has at least as many places again.
   @usableFromInline static let mostEntries = 1 << 31
 
   @usableFromInline let count: Int
-  /// `Int.max` for none.
   @usableFromInline let cost: Int
   @usableFromInline let entryCost: Int
-  /// Nanoseconds; `Int64.max` for none.
+  /// The age limit in nanoseconds, or `Int64.max` for none.
   @usableFromInline let age: Int64
 
-  /// The share of the shard `index`. The shares add up to the limits.
+  /// Creates the share of the shard `index`; the shares add up to the limits.
   init(_ limits: MemoryCacheLimits, shard index: Int, of shardCount: Int) {
     func share(_ limit: Int) -> Int {
       max(limit, 0) / shardCount + (index < max(limit, 0) % shardCount ? 1 : 0)
@@ -115,23 +106,21 @@ struct ShardLimits: Sendable {
   }
 
   private static func part(_ share: Double, of limit: Int) -> Int {
-    if !(share < 1) { return limit }  // also what is no number
+    if !(share < 1) { return limit }  // also for NaN
     return share > 0 ? min(Int(exactly: (Double(limit) * share).rounded(.down)) ?? limit, limit) : 0
   }
 }
 
-/// How many bytes a cache in memory takes that was not told how many.
 package enum DefaultLimit {
   package static let mostBytes = 64 << 20
-  /// A cache may have one part in so many of a control group's limit.
   package static let groupFraction = 8
 
-  /// That of this process, found out once: it is part of configurations, which are compared.
+  /// The default of this process, determined once, because configurations with it are compared.
   package static let ofProcess = byteCount(root: "/", files: Files())
 
-  /// 64 MiB, or less where an eighth of the control groups' tightest limit is less.
+  /// Returns 64 MiB, or an eighth of the control groups' tightest limit if that is less.
   package static func byteCount(root: FilePath, files: Files) -> Int {
-    // A group that cannot be read here cannot be watched either, and the watch says so.
+    // A control group that cannot be read cannot be watched either, and the watch reports the error.
     guard let limit = try? ControlGroup(root: root, files: files)?.tightestLimit() else { return mostBytes }
     return min(mostBytes, Int(clamping: limit) / groupFraction)
   }

@@ -1,14 +1,15 @@
 internal import Locks
 internal import Posix
 
-/// Tells caches, and other code with memory to give back, when memory becomes scarce.
+/// Notifies caches, and other code that can free memory, when memory becomes scarce.
 ///
-/// On Apple's platforms a dispatch source says so. On Linux one thread waits for the kernel's pressure stall
-/// information, and looks once a second at the use of the control group's limit. `sources` says what is watched.
+/// On Apple platforms, a dispatch source reports the pressure. On Linux, a thread waits for the kernel's pressure
+/// stall information (PSI), and compares the control group's usage with its limit once a second. `sources` lists the
+/// watched sources. Without subscriptions, no thread runs.
 ///
-/// A program that knows better calls `MemoryCache.respond(to:)`. Without subscriptions there is no thread.
+/// A program with better information can call `MemoryCache.respond(to:)`.
 public final class MemoryPressureMonitor: Sendable {
-  /// The monitor that caches use.
+  /// The shared monitor, which caches use.
   public static let shared = MemoryPressureMonitor()
 
   private struct State {
@@ -30,15 +31,14 @@ public final class MemoryPressureMonitor: Sendable {
     self.environment = environment
   }
 
-  /// Calls the handler at each sign of pressure, as long as the subscription lives.
+  /// Calls the handler for each pressure event while the subscription exists, on a thread of the monitor.
   ///
-  /// The call comes on a thread of the monitor's. A level is told when it is reached, and again after ten seconds if it
-  /// lasts.
+  /// A level is reported when it is reached, and again after ten seconds if it persists.
   ///
   /// - Parameters:
-  ///   - handler: receives the level.
-  ///   - onFailure: called with each place that cannot be watched. Each is told once in the monitor's life, to one
-  ///     subscription.
+  ///   - handler: A closure that receives the level.
+  ///   - onFailure: A closure that receives each source that cannot be watched, once per monitor.
+  /// - Returns: The subscription, which ends with its last reference.
   public func onPressure(
     _ handler: @escaping @Sendable (MemoryPressure) -> Void,
     onFailure: (@Sendable (MemoryPressureSource) -> Void)? = nil
@@ -58,12 +58,10 @@ public final class MemoryPressureMonitor: Sendable {
     return MemoryPressureSubscription { [self] in forget(number) }
   }
 
-  /// How short of memory the control group is now; nil where it has enough.
-  ///
-  /// It is also nil without a limit, and where nothing is watched.
+  /// Returns the current pressure of the control group, or `nil` for enough memory, no limit or no watch.
   package func currentPressure() -> MemoryPressure? { state.withLock { $0.watch }?.currentPressure() }
 
-  /// The sources that are watched, and those that could not be.
+  /// The sources that are watched, and those that cannot be watched.
   public var sources: [MemoryPressureSource] { state.withLock { $0.watch }?.sources ?? [] }
 
   private func forget(_ number: UInt64) {
@@ -82,7 +80,6 @@ public final class MemoryPressureMonitor: Sendable {
     for handler in handlers { handler(pressure) }
   }
 
-  /// Tells what was not told before, if there is a subscription that wants to know.
   private func tellFailures() {
     let (handler, failures) = state.withLock { state in
       guard let handler = state.failureHandlers.values.first else {
@@ -95,17 +92,17 @@ public final class MemoryPressureMonitor: Sendable {
   }
 }
 
-/// How scarce memory is.
+/// The level of memory pressure.
 public enum MemoryPressure: Int, Comparable, CaseIterable, Sendable {
-  /// Worth giving some back.
+  /// Memory is scarce, and some should be freed.
   case warning = 1
-  /// The system is about to end processes.
+  /// The system is about to terminate processes.
   case critical = 2
 
   public static func < (a: MemoryPressure, b: MemoryPressure) -> Bool { a.rawValue < b.rawValue }
 }
 
-/// A subscription to memory pressure; it ends with the last reference to it.
+/// A subscription to memory pressure, which ends with the last reference to it.
 public final class MemoryPressureSubscription: Sendable {
   private let onEnd: @Sendable () -> Void
 
@@ -114,10 +111,10 @@ public final class MemoryPressureSubscription: Sendable {
   deinit { onEnd() }
 }
 
-/// One place where a `MemoryPressureMonitor` looks.
+/// A source of memory pressure that a `MemoryPressureMonitor` uses.
 public struct MemoryPressureSource: Hashable, Sendable {
   public enum Kind: String, Sendable {
-    /// Apple's dispatch source.
+    /// The dispatch source of Apple platforms.
     case system
     /// The kernel's pressure stall information.
     case stall
@@ -126,33 +123,24 @@ public struct MemoryPressureSource: Hashable, Sendable {
   }
 
   public let kind: Kind
-  /// A file or directory; empty if the source has none.
+  /// The path of a file or directory, or an empty string.
   public let path: String
-  /// Why it is not watched, as the system says; nil if it is.
+  /// The system's error if the source cannot be watched, otherwise `nil`.
   public let failure: String?
 }
 
-/// Decides which signs of memory pressure are told.
-///
-/// A level is told when it is reached, and again while it lasts. But each answer gets time to help before the next
-/// sign.
+/// Decides which pressure events are reported, so that each response has time to take effect.
 package struct PressureDetector: Sendable {
-  /// How long a level is not told again, in nanoseconds. Pressure that lasts deserves another answer.
+  /// The interval at which a level that persists is reported again, in nanoseconds.
   package static let repeatInterval: Int64 = 10_000_000_000
-  /// The shares of its limit from which on a control group is short of memory.
-  ///
-  /// Memory that the kernel can drop at once does not count.
+  /// The shares of a control group's limit above which memory is scarce, not counting the page cache.
   package static let (warningShare, criticalShare) = (0.85, 0.95)
 
   private var told: (level: MemoryPressure, time: Int64)?
 
   package init() {}
 
-  /// - Parameters:
-  ///   - stalled: the highest level whose trigger has fired.
-  ///   - usedShare: what share of its control group's limit the process's group uses; nil without a limit.
-  ///   - now: nanoseconds of a clock that goes forward.
-  /// - Returns: what to tell; nil for nothing new.
+  /// - Returns: The level to report, or `nil`.
   package mutating func observe(stalled: MemoryPressure?, usedShare: Double?, now: Int64) -> MemoryPressure? {
     guard let level = [stalled, usedShare.flatMap(Self.level)].compactMap(\.self).max() else { return nil }
     if let told, level <= told.level, now &- told.time < Self.repeatInterval { return nil }
@@ -160,7 +148,6 @@ package struct PressureDetector: Sendable {
     return level
   }
 
-  /// The level for a use of this share of the limit; nil for enough memory.
   package static func level(usedShare share: Double) -> MemoryPressure? {
     share >= criticalShare ? .critical : share >= warningShare ? .warning : nil
   }

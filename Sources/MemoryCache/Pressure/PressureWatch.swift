@@ -6,11 +6,10 @@ package import SystemPackage
   internal import Dispatch
 #endif
 
-/// Where a watch finds the system's files.
+/// The environment of a watch, which tests replace.
 package struct PressureEnvironment: Sendable {
   let root: String
   let files: Files
-  /// How often the control group's use is looked at.
   let period: Duration
 
   package init(root: String, files: Files, period: Duration) {
@@ -25,14 +24,10 @@ package struct PressureEnvironment: Sendable {
 }
 
 #if canImport(Darwin)
-  /// Watches by the system's own source.
   package final class PressureWatch: Sendable {
     package let sources = [MemoryPressureSource(kind: .system, path: "", failure: nil)]
     private let source: Lock<(any DispatchSourceMemoryPressure)?>
 
-    /// - Parameters:
-    ///   - report: called at each sign of pressure.
-    ///   - onFailure: never called: this system does not refuse.
     package init(
       environment: PressureEnvironment, report: @escaping @Sendable (MemoryPressure) -> Void,
       onFailure: @escaping @Sendable () -> Void
@@ -47,7 +42,7 @@ package struct PressureEnvironment: Sendable {
       source = Lock(made)
     }
 
-    /// There are no control groups.
+    /// Always `nil`, because Darwin has no control groups.
     package func currentPressure() -> MemoryPressure? { nil }
 
     package func stop() {
@@ -58,12 +53,11 @@ package struct PressureEnvironment: Sendable {
     }
   }
 #else
-  /// Watches on a thread of its own, until it is stopped.
   package final class PressureWatch: Sendable {
-    /// Stalls of a tenth of two seconds: of some tasks, and of all at once.
+    /// Triggers for stalls of 10 % of two seconds: of some tasks, and of all tasks.
     ///
-    /// Two seconds is the window that a process without privileges may ask for. systemd's MemoryPressureThresholdSec=
-    /// has these values (systemd.resource-control(5)).
+    /// Two seconds is the window that an unprivileged process may request. systemd's MemoryPressureThresholdSec= has
+    /// these values (systemd.resource-control(5)).
     private static let triggers: [(level: MemoryPressure, text: String)] = [
       (.warning, "some 200000 2000000\n"), (.critical, "full 200000 2000000\n"),
     ]
@@ -74,12 +68,9 @@ package struct PressureEnvironment: Sendable {
     private let found = PressureSources()
     private let group: ControlGroup?
     private let groupPath: FilePath
-    /// nil where nothing can be watched.
     private let wait: EventWait?
 
-    /// - Parameters:
-    ///   - report: called at each sign of pressure.
-    ///   - onFailure: called when `sources` has a failure that it did not have when this was made.
+    /// - Parameter onFailure: A closure that is called when a source fails after the initialization.
     package init(
       environment: PressureEnvironment, report: @escaping @Sendable (MemoryPressure) -> Void,
       onFailure: @escaping @Sendable () -> Void
@@ -114,7 +105,7 @@ package struct PressureEnvironment: Sendable {
       do {
         try OwnedThread { [triggers] in self.run(wait, triggers) }
       } catch {
-        // Without a thread nothing is watched.
+        // Without a thread, no source is watched.
         found.failAll(because: error)
       }
     }
@@ -123,25 +114,24 @@ package struct PressureEnvironment: Sendable {
 
     package func stop() { wait?.stop() }
 
-    /// How short of memory the control group is at this moment; nil without a limit.
+    /// Returns the current pressure of the control group, or `nil` without pressure or without a limit.
     package func currentPressure() -> MemoryPressure? {
       var group = group
       return usedShare(of: &group).flatMap(PressureDetector.level)
     }
 
-    /// The file that tells of stalls: the group's own, or the machine's without a group.
+    /// Returns the file with the stall information: the control group's file, or the machine's file without a group.
     ///
-    /// Stalls of other groups say nothing about this one. A group of version 1 has no such file. Without a limit it has
-    /// all the machine's memory, as if there were no group.
+    /// Stalls of other groups are irrelevant to this one. A group of version 1 has no such file. Without a limit, it
+    /// can use all memory of the machine, so the machine's file is used.
     private static func stallFile(of group: ControlGroup?, root: FilePath) -> FilePath? {
       let ofMachine = root.appending("proc/pressure/memory")
       guard let group else { return ofMachine }
       if group.version == .v2 { return group.stallFile }
-      // A limit that cannot be read here cannot be read by the watch either, which says so.
+      // If the limit cannot be read here, the watch cannot read it either, and reports the error.
       return (try? group.tightestLimit()) == nil ? ofMachine : nil
     }
 
-    /// The work of the thread.
     private func run(_ wait: EventWait, _ triggers: [(level: MemoryPressure, file: WatchedFile)]) {
       var (triggers, group, hasLimit, detector) = (triggers, group, true, PressureDetector())
       while group != nil || !triggers.isEmpty {
@@ -152,12 +142,12 @@ package struct PressureEnvironment: Sendable {
           case .stopped: return
           case .events(let fired, let gone):
             stalled = fired.map { triggers[$0].level }.max()
-            // Their control group was removed.
+            // The control group of these files was removed.
             for position in gone.reversed() { triggers.remove(at: position) }
           case .timeout: break
           }
         } catch {
-          // For want of kernel memory, or of room for descriptors; trying again would not end.
+          // The kernel lacks memory or descriptors, so a retry could loop forever.
           found.failAll(because: error)
           return onFailure()
         }
@@ -168,13 +158,13 @@ package struct PressureEnvironment: Sendable {
       }
     }
 
-    /// A group without a limit is looked at seldom: it may be given one.
+    /// A group without a limit is checked rarely, because it may get one later.
     private func timeout(hasLimit: Bool) -> CInt {
       let milliseconds = max(environment.period.saturatedNanoseconds / 1_000_000, 1)
       return CInt(clamping: hasLimit ? milliseconds : min(milliseconds, 1 << 20) * 60)
     }
 
-    /// nil, and no more of the group, where it can no longer be read.
+    /// Returns the used share of the limit; if the group can no longer be read, drops it and returns `nil`.
     private func usedShare(of group: inout ControlGroup?) -> Double? {
       do throws(FileError) {
         return try group?.usedShare()
@@ -187,13 +177,11 @@ package struct PressureEnvironment: Sendable {
     }
   }
 
-  /// Where a watch looks, and what it could not look at.
   private final class PressureSources: Sendable {
     private let list = Lock<[MemoryPressureSource]>([])
 
     var all: [MemoryPressureSource] { list.withLock { $0 } }
 
-    /// Looks for a source, and notes whether it can be watched.
     func find<Found: Sendable>(
       _ kind: MemoryPressureSource.Kind, _ path: FilePath, _ body: () throws(FileError) -> Found?
     ) -> Found? {
@@ -207,7 +195,6 @@ package struct PressureEnvironment: Sendable {
       }
     }
 
-    /// Notes a source once, or that it cannot be watched, or no longer.
     func note(_ kind: MemoryPressureSource.Kind, at path: String, failure: (any Error)?) {
       let source = MemoryPressureSource(kind: kind, path: path, failure: failure.map { "\($0)" })
       list.withLock { list in
@@ -216,28 +203,24 @@ package struct PressureEnvironment: Sendable {
       }
     }
 
-    /// Notes that nothing is watched any more.
     func failAll(because error: any Error) {
       for source in all where source.failure == nil { note(source.kind, at: source.path, failure: error) }
     }
   }
 #endif
 
-/// The memory of this process's control group, and of the groups above it.
+/// The memory of this process's control group and its ancestors.
 ///
 /// Source: the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst; cgroups(7).
 package struct ControlGroup: Sendable {
   package enum Version: Sendable { case v1, v2 }
 
   package let version: Version
-  /// The process's group first, then those above it that can have a limit.
+  /// The directory of the process's group, followed by ancestors that can have a limit.
   package let directories: [FilePath]
   private let files: Files
 
-  /// Finds the group.
-  ///
-  /// - Parameter root: where the file system begins; another one in tests.
-  /// - Returns: nil where there is no control group with a memory controller.
+  /// Finds the group of this process, or returns `nil` if no control group has a memory controller.
   package init?(root: FilePath, files: Files) throws(FileError) {
     guard let membership = try files.text(of: root.appending("proc/self/cgroup")) else { return nil }
     self.files = files
@@ -248,7 +231,7 @@ package struct ControlGroup: Sendable {
       guard fields.count == 3 else { continue }
       let isUnified = fields[0] == "0" && fields[1].isEmpty
       guard isUnified || fields[1].split(separator: ",").contains("memory") else { continue }
-      // Both versions side by side have the second in a directory of its own.
+      // If both versions are mounted, the second has its own directory.
       for mount in isUnified ? [mounts, mounts.appending("unified")] : [mounts.appending("memory")] {
         let found = try Self.directories(
           below: mount, String(fields[2]), with: Self.usageName(isUnified ? .v2 : .v1), files)
@@ -265,9 +248,9 @@ package struct ControlGroup: Sendable {
     version == .v2 ? "memory.current" : "memory.usage_in_bytes"
   }
 
-  /// The group's directory and those above it which have a file of this name.
+  /// Returns the directories of the group and its ancestors that contain a file with this name.
   ///
-  /// A container may see its own group at the mount's root and be told a path of the host's, which is not there.
+  /// In a container, the path may be one of the host, while the container's group is mounted at the root.
   private static func directories(
     below mount: FilePath, _ path: String, with name: String, _ files: Files
   ) throws(FileError) -> [FilePath] {
@@ -281,14 +264,10 @@ package struct ControlGroup: Sendable {
     }
   }
 
-  /// The file with the group's pressure stall information; nil with version 1, which lacks it.
+  /// The file with the group's pressure stall information, or `nil` with version 1, which lacks it.
   package var stallFile: FilePath? { version == .v2 ? directories.first?.appending("memory.pressure") : nil }
 
-  /// The part of its tightest limit that is in use.
-  ///
-  /// The page cache does not count, because the kernel drops it first.
-  ///
-  /// - Returns: nil where no group has a limit.
+  /// Returns the used share of the tightest limit without the page cache, which the kernel reclaims first, or `nil`.
   package func usedShare() throws(FileError) -> Double? {
     var greatest: Double?
     for directory in directories {
@@ -301,7 +280,7 @@ package struct ControlGroup: Sendable {
     return greatest
   }
 
-  /// The least limit of all the groups, in bytes; nil where none has one.
+  /// Returns the lowest limit of all groups in bytes, or `nil` if no group has a limit.
   package func tightestLimit() throws(FileError) -> Int64? {
     var least: Int64?
     for directory in directories {
@@ -311,9 +290,9 @@ package struct ControlGroup: Sendable {
     return least
   }
 
-  /// The least of the limits at which the kernel throttles or ends processes.
+  /// Returns the lowest limit at which the kernel throttles or terminates processes.
   ///
-  /// With version 1 the kernel also tells those of groups above that a container does not see.
+  /// With version 1, the kernel also includes the limits of ancestors that are not visible in a container.
   private func limit(of directory: FilePath) throws(FileError) -> Int64? {
     var limits: [Int64?] = []
     switch version {
@@ -323,7 +302,7 @@ package struct ControlGroup: Sendable {
     case .v2:
       for name in ["memory.max", "memory.high"] { limits.append(try number(in: directory, name)) }
     }
-    // "max", and in version 1 a number near 2^63, stand for none.
+    // "max", or a number near 2^63 in version 1, means no limit.
     return limits.compactMap(\.self).filter { $0 < 1 << 62 }.min().flatMap { $0 > 0 ? $0 : nil }
   }
 
@@ -335,7 +314,6 @@ package struct ControlGroup: Sendable {
     }
   }
 
-  /// The numbers of `memory.stat`, by name.
   private func statistics(of directory: FilePath) throws(FileError) -> [Substring: Int64] {
     var statistics: [Substring: Int64] = [:]
     for line in try files.text(of: directory.appending("memory.stat"))?.split(separator: "\n") ?? [] {

@@ -1,11 +1,9 @@
-/// An estimate of how often keys were used lately: a count-min sketch.
+/// A count-min sketch that estimates how often keys were used recently.
 ///
-/// Each key has four counters of four bits, in one block of 64 bytes, a cache line. The layout is that of Caffeine's
-/// `FrequencySketch`. All counters are halved once ten times as many uses were counted as there are entries, as in the
-/// paper.
+/// Each key has four counters of four bits in one cache line (64 bytes), as in Caffeine's `FrequencySketch`. As in
+/// the paper, all counters are halved when the number of counted uses reaches ten times the number of entries.
 @usableFromInline
 package struct FrequencySketch: Sendable {
-  /// Words in a block.
   private static let blockSize = 8
   private static let sampleFactor = 10
 
@@ -16,7 +14,7 @@ package struct FrequencySketch: Sendable {
   @usableFromInline
   package init() {}
 
-  /// Makes room for so many entries: a word for each, which is sixteen counters. Earlier counts are forgotten then.
+  /// Reserves a word, which is sixteen counters, for each entry. If the sketch grows, earlier counts are lost.
   @usableFromInline
   package mutating func reserve(_ entryCount: Int) {
     sampleSize = max(sampleSize, Self.sampleFactor * entryCount)
@@ -27,8 +25,7 @@ package struct FrequencySketch: Sendable {
     additions = 0
   }
 
-  /// Gives back memory that fewer entries do not need. A counter becomes the greater of the two that it stands for, so no
-  /// key seems asked for less often than before.
+  /// Shrinks the sketch to fewer entries. A merged counter is the maximum of both, so no frequency decreases.
   package mutating func shrink(to entryCount: Int) {
     sampleSize = Self.sampleFactor * max(entryCount, 1)
     while words.count > Self.blockSize, words.count / 2 >= entryCount {
@@ -44,7 +41,6 @@ package struct FrequencySketch: Sendable {
     return counters
   }
 
-  /// Which word, and where in it, a key's counter of a row is.
   private func counter(_ spread: UInt64, row: Int) -> (word: Int, shift: UInt64) {
     let block = Int(truncatingIfNeeded: spread >> 32) & (words.count / Self.blockSize - 1)
     let bits = spread >> UInt64(8 * row)
@@ -86,7 +82,6 @@ package struct FrequencySketch: Sendable {
 
   var byteCount: Int { words.count * 8 }
 
-  /// All counters, four bits each.
   package var counters: [UInt64] { words.flatMap { word in (0..<16).map { word >> (4 * $0) & 15 } } }
 
   private mutating func halve() {

@@ -1,20 +1,20 @@
 public import Dispatch
 
-/// Why an entry left a `MemoryCache`.
+/// The reason why an entry was removed from a `MemoryCache`.
 public enum RemovalCause: String, CaseIterable, Sendable {
-  /// It was removed by its key or by a predicate.
+  /// The entry was removed by its key or by a predicate.
   case explicit
-  /// Another value was set for its key; also when that value was then not kept.
+  /// Another value was set for the key, even if that value was not kept.
   case replaced
-  /// Its lifetime was over, or it was not used for too long.
+  /// The lifetime was over, or the entry was unused for too long.
   case expired
-  /// It made room for a limit, for a trim, or under memory pressure.
+  /// The entry was evicted for a limit, for a trim, or under memory pressure.
   case evicted
-  /// All was removed.
+  /// All entries were removed.
   case cleared
 }
 
-/// An entry that has left a `MemoryCache`.
+/// An entry that was removed from a `MemoryCache`.
 public struct RemovedEntry<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   public let key: Key
   public let value: Value
@@ -30,10 +30,10 @@ public struct RemovedEntry<Key: Hashable & Sendable, Value: Sendable>: Sendable 
   }
 }
 
-/// The entries that one operation removes, on their way out of the lock.
+/// The entries that one operation removes, to be reported and released outside the lock.
 ///
-/// One entry, the usual case, takes no allocation. It is not copyable, so that no other code keeps a reference to a
-/// value that a queue must release.
+/// A single entry, the usual case, needs no allocation. The type is not copyable, so that no other code keeps a
+/// reference to a value that a queue must release.
 @usableFromInline
 struct Removals<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendable {
   @usableFromInline var first: RemovedEntry<Key, Value>?
@@ -60,15 +60,13 @@ struct Removals<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendable 
   }
 }
 
-/// The result of setting a value, with the work that remains outside the lock.
 @usableFromInline
 struct SetOutcome: Sendable {
   @usableFromInline let isKept: Bool
-  /// Whether the shard has grown enough for a look at the memory that is left.
+  /// A Boolean value that indicates whether the shard has grown enough for a check of the available memory.
   @usableFromInline let hasGrown: Bool
-  /// Whether the limits hold. More has to leave than does under one hold of the lock, if not.
+  /// A Boolean value that indicates whether the limits hold; otherwise more than one chunk has to be evicted.
   @usableFromInline let isWithinLimits: Bool
-  /// The entry that was set.
   @usableFromInline let entry: SparedEntry
 
   @inlinable
@@ -85,7 +83,7 @@ struct SetOutcome: Sendable {
   }
 }
 
-/// An entry that is not evicted. Its slot may be another's by now, its serial number never is.
+/// An entry that must not be evicted. Its slot may be reused, but its serial number is unique.
 @usableFromInline
 struct SparedEntry: Sendable {
   @usableFromInline let slot: Slot
@@ -101,9 +99,9 @@ struct SparedEntry: Sendable {
   static var none: SparedEntry { SparedEntry(slot: 0, serial: 0) }
 }
 
-/// The only reference to what a queue must release.
+/// The only reference to content that a queue must release.
 ///
-/// A closure that captured it might be the last to be destroyed on the thread that made it.
+/// A closure that captured the content itself could be released last on the thread that created it.
 @usableFromInline
 final class ReleaseParcel<Content: ~Copyable & Sendable>: Sendable {
   private let content: Content

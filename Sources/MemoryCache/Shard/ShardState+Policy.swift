@@ -1,15 +1,13 @@
-// W-TinyLFU; see `EvictionPolicy.wTinyLFU`. With `.lru` all entries are in the window, and only `victim` and `loser` are called.
+// W-TinyLFU; see `EvictionPolicy.wTinyLFU`. With `.lru`, only `victim` and `loser` are called, for the window.
 extension ShardState {
-  /// The window has one part in so many of the entries.
+  /// The window has a hundredth of the entries.
   @usableFromInline static var windowFraction: Int { 100 }
-  /// The window has one part in so many of the cost.
-  ///
-  /// That is more than of the count, because the cost may have room for few entries.
+  /// The window has a twentieth of the cost; more than of the count, because the cost may allow only few entries.
   @usableFromInline static var costWindowFraction: Int128 { 20 }
-  /// An entry above one part in so many of the cost is dear.
+  /// An entry with more than a sixteenth of the cost is expensive.
   @usableFromInline static var dearFraction: Int128 { 16 }
 
-  /// Whether shares are of the cost: its limit is nearer than that of the entries.
+  /// A Boolean value that indicates whether shares apply to the cost, because its limit is closer than the count's.
   @inlinable
   var goesByCost: Bool {
     guard limits.cost != .max else { return false }
@@ -23,7 +21,7 @@ extension ShardState {
       ? windowCost * Self.costWindowFraction > totalCost : windowCount * Self.windowFraction > slots.count
   }
 
-  /// Whether more than four fifths of the entries outside the window are protected.
+  /// A Boolean value that indicates whether more than 80 % of the entries outside the window are protected.
   @inlinable
   var isTooMuchProtected: Bool {
     goesByCost
@@ -33,9 +31,7 @@ extension ShardState {
   @inlinable
   func cost(of slot: Slot) -> Int128 { Int128(unsafe slots.contents[Int(slot)].cost) }
 
-  /// Notes a use of an entry, which goes to the front.
-  ///
-  /// It goes to the protected part if it has left the window.
+  /// Moves a used entry to the front of the window, or of the protected segment if it has left the window.
   @inlinable
   mutating func noteUse(_ slot: Slot) {
     sketch.count(unsafe slots.links[Int(slot)].hash)
@@ -54,7 +50,6 @@ extension ShardState {
     }
   }
 
-  /// Notes that the first entry of the window is new.
   @inlinable
   mutating func noteInsertion(_ hash: UInt32, cost: Int) {
     sketch.reserve(slots.count)
@@ -63,7 +58,7 @@ extension ShardState {
     windowCost += Int128(cost)
   }
 
-  /// Moves out of the window what is more than its share of the limit. Its first entry stays, however dear.
+  /// Moves entries beyond the window's share to probation. The first entry stays, even if it is expensive.
   @inlinable
   mutating func narrowWindow() -> Candidates {
     var candidates = Candidates()
@@ -87,7 +82,6 @@ extension ShardState {
     noteChange(of: slot, by: -cost(of: slot))
   }
 
-  /// Notes that an entry costs more by this.
   @inlinable
   mutating func noteChange(of slot: Slot, by change: Int128) {
     switch slots.segment(of: slot) {
@@ -97,9 +91,7 @@ extension ShardState {
     }
   }
 
-  /// The entry to evict next, by the order of the lists alone.
-  ///
-  /// - Parameter spared: the entry just set, which is not evicted.
+  /// Returns the next entry to evict in the order of the lists, except `spared`, the entry that was just set.
   @inlinable
   func victim(sparing spared: Slot) -> Slot? {
     guard policy != .lru else { return slots.last(in: .window, except: spared) }
@@ -107,11 +99,11 @@ extension ShardState {
       ?? slots.last(in: .window, except: spared)
   }
 
-  /// The entry to evict next to make room for a new one.
+  /// Returns the next entry to evict to make room for a new one.
   ///
-  /// A candidate gives way unless it was used more often than each entry that it would drive out. Without candidates
-  /// the order decides, unless a dear entry needs the room of many. Then the less used of the two ends of probation
-  /// leaves, so that a frequent entry outlives one that has just come.
+  /// A candidate is evicted unless it was used more often than each entry that it would displace. Without candidates,
+  /// the order of the lists decides. But if an expensive entry needs the room of many, the less used of the two ends
+  /// of probation is evicted, so that a frequent entry outlives a recent one.
   @inlinable
   func loser(sparing spared: Slot, _ candidates: inout Candidates) -> Slot? {
     guard policy != .lru, let victim = victim(sparing: spared) else { return victim(sparing: spared) }
@@ -136,12 +128,10 @@ extension ShardState {
   }
 }
 
-/// Entries that have just left the window and must win their places.
-///
-/// They are the first of those on probation.
+/// Entries that have just left the window, which compete for their places; they are the first ones on probation.
 @usableFromInline
 struct Candidates {
-  /// The one that left first.
+  /// The candidate that left the window first.
   @usableFromInline var next: Slot?
   @usableFromInline var count = 0
 
@@ -154,7 +144,7 @@ struct Candidates {
     count += 1
   }
 
-  /// - Parameter slot: what lies before the next one, which left the window after it.
+  /// - Parameter slot: The slot before the next one, which left the window after it.
   @inlinable
   mutating func removeNext(before slot: Slot) {
     count -= 1

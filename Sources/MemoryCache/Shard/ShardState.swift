@@ -1,8 +1,8 @@
 public import Locks
 
-/// The state under one lock of a `MemoryCache`: entries, their order, totals and counters.
+/// The state of a shard under its lock: entries, their order, totals and counters.
 ///
-/// Everything is decided here; what leaves is handed out in `Removals`, to be reported and released outside the lock.
+/// All decisions are made here. Removed entries are returned, to be reported and released outside the lock.
 @usableFromInline
 struct ShardState<Key: Hashable & Sendable, Value: Sendable>: ~Copyable {
   @usableFromInline typealias Removed = Removals<Key, Value>
@@ -10,21 +10,18 @@ struct ShardState<Key: Hashable & Sendable, Value: Sendable>: ~Copyable {
   @usableFromInline var slots = SlotStorage<Key, Value>()
   @usableFromInline var limits: ShardLimits
   @usableFromInline let policy: EvictionPolicy
-  /// Wider than a cost, so that no sum of costs overflows.
+  /// Wider than a cost, so that the sum of costs cannot overflow.
   @usableFromInline var totalCost: Int128 = 0
   @usableFromInline var statistics = MemoryCacheStatistics()
   @usableFromInline var lastSerial: UInt64 = 0
-  /// How often entries were moved to other slots; then a walk begins anew.
+  /// The number of compactions; after a compaction, an iteration over the slots starts again.
   @usableFromInline var compactions = 0
-  /// Whether an entry with a deadline was ever set.
   @usableFromInline var hasDeadlines = false
-  /// How much the cost grows between two looks at the memory that is left.
-  ///
-  /// It is at least that much; `Int.max` for no looks.
+  /// The minimum growth of the cost between two checks of the available memory; `Int.max` disables the checks.
   @usableFromInline let growthStep: Int
-  /// The cost at the last look, or the least since.
+  /// The cost at the last check, or the minimum since then.
   @usableFromInline var lookedAtCost: Int128 = 0
-  // Of W-TinyLFU only.
+  // For W-TinyLFU only.
   @usableFromInline var windowCount = 0
   @usableFromInline var windowCost: Int128 = 0
   @usableFromInline var protectedCount = 0
@@ -59,7 +56,6 @@ extension ShardState {
     return unsafe slots.contents[Int(slot)].value
   }
 
-  /// The slot of a live entry; looking changes nothing.
   @inlinable
   func peek(_ key: Key, _ hash: UInt32, now: Int64) -> Slot? {
     guard let slot = slots.find(key, hash), isLive(slot, now) else { return nil }
@@ -81,7 +77,6 @@ extension ShardState {
       deadline: content.deadline == .max ? nil : CacheInstant(nanoseconds: content.deadline), serial: content.serial)
   }
 
-  /// Notes a use of an entry.
   @inlinable
   @inline(__always)
   mutating func use(_ slot: Slot, _ now: Int64) {
@@ -102,9 +97,7 @@ extension ShardState {
 // MARK: - Setting
 
 extension ShardState {
-  /// Puts a value in the place of the key's old one.
-  ///
-  /// It is not kept if it is too dear or over already, or if there is room for none.
+  /// Sets the value of a key, unless its cost is too high, its lifetime is over or the count limit is zero.
   @inlinable
   mutating func set(
     _ value: consuming Value, forKey key: Key, _ hash: UInt32, cost: Int, deadline: Int64, sliding: Int64, now: Int64,
@@ -142,7 +135,6 @@ extension ShardState {
       entry: SparedEntry(slot: slot, serial: lastSerial))
   }
 
-  /// Whether the cost has grown enough for a look at the memory that is left.
   @inlinable
   mutating func hasGrown(since costBefore: Int128) -> Bool {
     lookedAtCost = min(lookedAtCost, costBefore)
@@ -190,14 +182,10 @@ extension ShardState {
   @inlinable
   func isDearerThan(_ cost: Int) -> Bool { cost != .max && totalCost > Int128(cost) }
 
-  /// Entries that one hold of the lock removes or looks at.
-  ///
-  /// Others get their turn in between.
+  /// The number of entries that are removed or read under one lock, so that other threads can proceed in between.
   @usableFromInline static var chunkSize: Int { 256 }
 
-  /// Evicts until the limits hold, but not more than a chunk.
-  ///
-  /// - Returns: whether the limits hold.
+  /// Evicts at most one chunk, and returns whether the limits hold.
   @inlinable
   @inline(never)
   mutating func evict(sparing spared: Slot, _ candidates: Candidates, removed: inout Removed) -> Bool {
@@ -209,7 +197,7 @@ extension ShardState {
     return !isOverLimit
   }
 
-  /// Goes on evicting later: the entry to spare may be gone.
+  /// Continues an eviction after the lock was released, so the spared entry may no longer exist.
   @usableFromInline
   mutating func evict(sparing entry: SparedEntry, removed: inout Removed) -> Bool {
     let isThere =
@@ -218,9 +206,7 @@ extension ShardState {
     return evict(sparing: isThere ? entry.slot : 0, Candidates(), removed: &removed)
   }
 
-  /// Evicts down to this many entries and this cost, but at most a chunk.
-  ///
-  /// - Returns: whether that is reached.
+  /// Evicts at most one chunk down to this count and cost, and returns whether the goal is reached.
   @inlinable
   mutating func trim(toCount count: Int, cost: Int, removed: inout Removed) -> Bool {
     for _ in 0..<Self.chunkSize {
@@ -230,7 +216,7 @@ extension ShardState {
     return false
   }
 
-  /// Removes entries that expired or were unused for longer than `age`, in some slots.
+  /// Removes entries in a range of slots that expired or were unused for longer than `age`.
   @inlinable
   mutating func removeExpired(in range: Range<Int>, now: Int64, age: Int64, removed: inout Removed) {
     for slot in range.clamped(to: SlotStorage<Key, Value>.firstSlot..<slots.highWater) {
@@ -241,7 +227,7 @@ extension ShardState {
     }
   }
 
-  /// Removes all, by putting nothing in its place.
+  /// Removes all entries in O(1) by replacing the storage.
   @inlinable
   mutating func takeAll(_ cause: RemovalCause) -> SlotStorage<Key, Value> {
     var taken = SlotStorage<Key, Value>()
@@ -256,7 +242,7 @@ extension ShardState {
     return taken
   }
 
-  /// Gives back the memory of free slots if they are many; O(*n*), like growing.
+  /// Frees the memory of unused slots if there are many; O(*n*), like growing.
   mutating func compact() {
     guard slots.compact() else { return }
     compactions += 1
@@ -264,7 +250,6 @@ extension ShardState {
   }
 }
 
-/// One part of a `MemoryCache`, with a lock of its own.
 @usableFromInline
 final class CacheShard<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   @usableFromInline let state: Lock<ShardState<Key, Value>>
@@ -275,22 +260,23 @@ final class CacheShard<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   }
 }
 
-/// Which entries a `MemoryCache` evicts where it is over a limit.
+/// The policy by which a `MemoryCache` over a limit selects entries to evict.
 public enum EvictionPolicy: String, CaseIterable, Sendable {
-  /// The least recently used, in exact order.
+  /// The least recently used entry, in exact order.
   case lru
-  /// W-TinyLFU: a scan over keys that are used once does not drive out frequent ones.
+  /// W-TinyLFU: a scan over keys that are used once does not evict frequent ones.
   ///
-  /// New entries go into a window: 5 % of the cost where its limit is the nearer one, else 1 % of the entries. An entry
-  /// that leaves the window stays only if it was used more often lately than each entry that would make room for it. A
-  /// sketch of 4-bit counters estimates that, and is halved now and then. The rest is a segmented LRU, 80 % of it for
-  /// entries that were used since they left the window. The sketch takes 8 to 16 bytes for each entry.
+  /// New entries are added to a window: 5 % of the cost if the cost limit is closer, otherwise 1 % of the entries. An
+  /// entry that leaves the window stays only if it was recently used more often than each entry that it would
+  /// displace. A sketch of 4-bit counters, which are halved periodically, estimates the frequency. The other entries
+  /// form a segmented LRU, 80 % of which is protected for entries that were used after they left the window. The
+  /// sketch takes 8 to 16 bytes for each entry.
   ///
-  /// Source: G. Einziger, R. Friedman, B. Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM Transactions
-  /// on Storage 13(4), 2017.
+  /// Source: G. Einziger, R. Friedman, B. Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM
+  /// Transactions on Storage 13(4), 2017.
   ///
-  /// It was chosen by measurement (Tools/Benchmarks). On generated traces its hit ratios are about those of S3-FIFO
-  /// (SOSP 2023) and SIEVE (NSDI 2024) or better. Unlike SIEVE it keeps part of a loop that does not fit. Where
-  /// popularity shifts often, `lru` may do better.
+  /// The policy was chosen by measurement (Tools/Benchmarks). On generated traces, its hit ratios are equal to or
+  /// better than those of S3-FIFO (SOSP 2023) and SIEVE (NSDI 2024). Unlike SIEVE, it keeps part of a loop that does
+  /// not fit. If popularity shifts often, `lru` may be better.
   case wTinyLFU
 }

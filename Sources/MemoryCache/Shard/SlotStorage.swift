@@ -1,9 +1,9 @@
 internal import Posix
 
-/// The number of a place for an entry. The first three are not for entries: they are the ends of the three lists.
+/// The number of a slot for an entry. The first three slots are the ends of the three lists.
 @usableFromInline typealias Slot = UInt32
 
-/// Which list an entry is in. With `.lru` all are in the window.
+/// The list that contains an entry; with `.lru`, always the window.
 @usableFromInline
 enum Segment: UInt32, CaseIterable {
   case window, probation, protected
@@ -11,7 +11,6 @@ enum Segment: UInt32, CaseIterable {
   case none
 }
 
-/// An entry's neighbours in its list, and what is looked at together with them.
 @usableFromInline
 struct SlotLinks {
   @usableFromInline var previous: Slot
@@ -28,16 +27,13 @@ struct SlotLinks {
   }
 }
 
-/// The content of an entry.
 @usableFromInline
 struct SlotContent<Key, Value> {
   @usableFromInline let key: Key
   @usableFromInline var value: Value
   @usableFromInline var cost: Int
   @usableFromInline var lastUse: Int64
-  /// `Int64.max` for none.
   @usableFromInline var deadline: Int64
-  /// By how much a use extends the deadline; 0 for not at all.
   @usableFromInline var sliding: Int64
   @usableFromInline var serial: UInt64
 
@@ -53,7 +49,7 @@ struct SlotContent<Key, Value> {
   }
 }
 
-/// A place of the index: an entry's hash and slot. Slot 0 is no entry's, so it marks what is empty.
+/// A place of the index: an entry's hash and slot. Slot 0 marks an empty place.
 @usableFromInline
 struct IndexPlace {
   @usableFromInline var hash: UInt32
@@ -68,8 +64,8 @@ struct IndexPlace {
 
 /// Entries in contiguous memory: an index of hashes, three circular lists, and the contents.
 ///
-/// Invariants: a slot is free, or in exactly one list and in the index. `contents` is initialised for exactly the slots
-/// in use. The index is at most two thirds full; probing is linear, without tombstones.
+/// Invariants: a slot is either free, or in exactly one list and in the index. `contents` is initialised for exactly
+/// the slots in use. The index is at most two thirds full; probing is linear, without tombstones.
 ///
 /// Unchecked because of the pointers: the storage owns their targets, and only mutating methods change it.
 @usableFromInline
@@ -84,9 +80,9 @@ struct SlotStorage<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, @unche
   @usableFromInline var indexMask: Int
   @usableFromInline var capacity: Int
   @usableFromInline var count = 0
-  /// Slots from here on have never been in use.
+  /// The first slot that was never used.
   @usableFromInline var highWater = 3
-  /// The first of the free slots below `highWater`, linked by `next`; 0 for none.
+  /// The first of the free slots below `highWater`, linked by `next`, or 0.
   @usableFromInline var firstFree: Slot = 0
 
   @inlinable
@@ -116,7 +112,7 @@ struct SlotStorage<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, @unche
 // MARK: - Size
 
 extension SlotStorage {
-  /// The size of the index: a power of two, two thirds of it for slots at most.
+  /// Returns the size of the index: a power of two, at most two thirds of it for slots.
   @inlinable
   static func indexCount(for capacity: Int) -> Int {
     var count = 32
@@ -124,18 +120,15 @@ extension SlotStorage {
     return count
   }
 
-  /// The bytes of the arrays.
   var byteCount: Int {
     capacity * (MemoryLayout<SlotLinks>.stride + MemoryLayout<SlotContent<Key, Value>>.stride)
       + (indexMask + 1) * MemoryLayout<IndexPlace>.stride
   }
 
-  /// Slots for the entries there are, with an eighth for others to come.
+  /// The number of slots for the current entries and an eighth more.
   var neededCapacity: Int { max(count + count / 8 + Self.firstSlot, Self.leastCapacity) }
 
-  /// Moves the entries into as many slots as they need, if that is worth it. Their order stays; their slots do not.
-  ///
-  /// - Returns: whether they were moved.
+  /// Moves the entries to a smaller storage if that frees a quarter or more; the order is kept, but slots change.
   mutating func compact() -> Bool {
     guard neededCapacity * 4 <= capacity * 3 else { return false }
     var smaller = SlotStorage(capacity: neededCapacity)
@@ -180,7 +173,7 @@ extension SlotStorage {
 // MARK: - Adding and removing
 
 extension SlotStorage {
-  /// Takes in an entry, without putting it into a list.
+  /// Adds an entry without linking it into a list.
   @inlinable
   mutating func add(_ content: consuming SlotContent<Key, Value>, _ hash: UInt32) -> Slot {
     let slot: Slot
@@ -206,7 +199,6 @@ extension SlotStorage {
     unsafe index[place] = IndexPlace(hash: hash, slot: slot)
   }
 
-  /// Takes an entry out of the index and its list.
   @inlinable
   mutating func take(_ slot: Slot) -> SlotContent<Key, Value> {
     leave(slot)
@@ -218,7 +210,7 @@ extension SlotStorage {
     return unsafe (contents + Int(slot)).move()
   }
 
-  /// Takes an entry out of the index, and moves up those behind it.
+  /// Removes an entry from the index, and shifts the entries after it back.
   @inlinable
   func leave(_ slot: Slot) {
     var hole = place(of: slot)
@@ -236,7 +228,7 @@ extension SlotStorage {
     unsafe index[hole] = IndexPlace(hash: 0, slot: 0)
   }
 
-  /// Doubles the slots, all of which are in use, and makes the index anew.
+  /// Doubles the number of slots, all of which are in use, and rebuilds the index.
   @inlinable
   @inline(never)
   mutating func grow() {
@@ -287,7 +279,7 @@ extension SlotStorage {
   @inlinable
   func segment(of slot: Slot) -> Segment { unsafe links[Int(slot)].segment }
 
-  /// The least recent other entry of a list; nil if there is no other.
+  /// Returns the least recent entry of a list except `spared`, or `nil`.
   @inlinable
   func last(in segment: Segment, except spared: Slot = 0) -> Slot? {
     var slot = unsafe links[Int(segment.rawValue)].previous
@@ -295,14 +287,12 @@ extension SlotStorage {
     return slot >= Self.firstSlot ? slot : nil
   }
 
-  /// The most recent entry of a list; nil if it is empty.
   @inlinable
   func first(in segment: Segment) -> Slot? {
     let slot = unsafe links[Int(segment.rawValue)].next
     return slot >= Self.firstSlot ? slot : nil
   }
 
-  /// The slots of a list, until `body` says no.
   @inlinable
   func forEachSlot(in segment: Segment, leastRecentFirst: Bool, _ body: (Slot) -> Bool) {
     var slot = Slot(segment.rawValue)
@@ -312,12 +302,9 @@ extension SlotStorage {
   }
 }
 
-/// Where the arrays of a `SlotStorage` lie.
 @usableFromInline
 enum SlotMemory {
-  /// Memory that begins with a cache line, and lies in large pages where possible.
-  ///
-  /// So an entry of 64 bytes, with a string and a reference, is never split. Large pages are for large arrays.
+  /// Allocates memory aligned to cache lines, so that an entry of 64 bytes is never split, or to large pages.
   @usableFromInline
   static func allocate(byteCount: Int, alignment: Int) -> UnsafeMutableRawPointer {
     guard byteCount >= LargePages.size else {
@@ -335,7 +322,7 @@ enum SlotMemory {
     return unsafe room.bindMemory(to: Element.self, capacity: count)
   }
 
-  /// Frees as raw memory: that is how it was allocated.
+  /// Deallocates raw memory, because it was allocated as such.
   @inlinable
   static func deallocate<Element>(_ elements: UnsafeMutablePointer<Element>) {
     unsafe UnsafeMutableRawPointer(elements).deallocate()

@@ -1,9 +1,9 @@
 internal import Locks
 
-/// Bounds how many producers run at once; the others wait, first come, first served.
+/// A limit of concurrent producers; the others wait in order of arrival.
 ///
-/// A producer may wait for another production, and keeps its place meanwhile. So a production that another one waits
-/// for needs no place: holders of places never wait for one in the line.
+/// A producer may wait for another production, and keeps its place in the meantime. To avoid a deadlock, a production
+/// that another one waits for needs no place, so a holder never waits for a production in the queue.
 final class ProducerPlaces: Sendable {
   private typealias Waiter = SuspendedTask<Void, Production>
   private typealias Line = WaitList<Waiter>
@@ -12,15 +12,12 @@ final class ProducerPlaces: Sendable {
     var holders: Set<Production> = []
     var line = Line()
     var tickets: [Production: Line.Ticket] = [:]
-    /// Productions that others wait for.
     var exempt: Set<Production> = []
 
-    /// Takes a production out of the line.
     mutating func leave(_ production: Production) -> Waiter? {
       tickets.removeValue(forKey: production).flatMap { line.remove($0) }
     }
 
-    /// Gives a free place to the first in the line.
     mutating func admitNext() -> Waiter? {
       guard let next = line.popFirst() else { return nil }
       tickets[next.note] = nil
@@ -29,18 +26,14 @@ final class ProducerPlaces: Sendable {
     }
   }
 
-  /// nil for no bound.
   private let bound: Int?
   private let state = Lock(State())
 
   init(bound: Int?) { self.bound = bound.map { max(1, $0) } }
 
-  /// Productions that wait for a place; for tests.
   var waitingCount: Int { state.withLock { $0.line.count } }
 
-  /// Runs a producer in a place, once there is one.
-  ///
-  /// - Throws: `CancellationError` if the task is cancelled while it waits.
+  /// Runs a producer in a place, once there is a free one.
   func withPlace<Result>(for production: Production, _ body: () async throws -> Result) async throws -> Result {
     guard let bound else { return try await body() }
     try await takePlace(for: production, of: bound)
@@ -48,7 +41,7 @@ final class ProducerPlaces: Sendable {
     return try await body()
   }
 
-  /// Lets a production run that another one waits for, now or when it asks for a place.
+  /// Lets a production run without a place, now or when it asks for one, because another production waits for it.
   func exempt(_ production: Production) {
     guard bound != nil else { return }
     let waiter = state.withLock { state -> Waiter? in
@@ -59,7 +52,6 @@ final class ProducerPlaces: Sendable {
     waiter?.continuation.resume()
   }
 
-  /// Forgets a production that has ended.
   func forget(_ production: Production) {
     guard bound != nil else { return }
     state.withLock { _ = $0.exempt.remove(production) }

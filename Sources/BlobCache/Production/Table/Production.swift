@@ -2,37 +2,34 @@ internal import BlobRecord
 internal import Locks
 internal import Synchronization
 
-/// One production of a key, from the look for its blob to its answer. It is told from another of the same key.
+/// A production of a key, from the lookup to the result. Productions of the same key have different identities.
 final class Production: Sendable {
   enum Kind: CaseIterable, Sendable {
-    /// A caller waits for it.
+    /// A caller waits for the blob.
     case load
     /// A caller waits for the remote tier.
     case fetch
-    /// A caller waits for the remote tier, to open the blob's file.
+    /// A caller waits for the remote tier to open the blob's file.
     case fetchFile
-    /// A caller waits for the remote tier's word about a blob that lies here.
+    /// A caller waits for the remote tier to confirm the blob in the directory.
     case confirm
-    /// Another machine has changed the key, and what lies here is dropped.
+    /// Another machine has changed the key, and the record here is removed.
     case drop
-    /// A live blob that is old is produced anew.
+    /// A live but old blob is produced again.
     case refresh
   }
 
-  /// The key of a production in the table.
   struct Name: Hashable, Sendable {
     let key: BlobKey
     let kind: Kind
   }
 
-  /// How the first look for the blob ended.
   enum Look: Sendable {
     case hit(CacheEvent.Tier)
     case miss
   }
 
   let name: Name
-  /// Its flight in the table.
   let flight: ProductionTable.Flights.ID
   private let superseded: Atomic<Bool>
   private let ended = Atomic(false)
@@ -44,17 +41,15 @@ final class Production: Sendable {
     superseded = Atomic(isSuperseded)
   }
 
-  /// Whether a store or a removal of the key has come since it began.
-  ///
-  /// Then its blob is answered, and not stored.
+  /// A Boolean value that indicates whether a change of the key prevents the store of the produced blob.
   var isSuperseded: Bool { superseded.load(ordering: .sequentiallyConsistent) }
   func supersede() { superseded.store(true, ordering: .sequentiallyConsistent) }
 
-  /// Whether nothing waits for it any more: it has ended, or was abandoned.
+  /// A Boolean value that indicates whether the production has ended or was abandoned.
   var hasEnded: Bool { ended.load(ordering: .acquiring) }
   func end() { ended.store(true, ordering: .releasing) }
 
-  /// nil until the disk has answered.
+  /// The result of the first lookup, or `nil` until the disk was read.
   var look: Look? {
     get { firstLook.withLock { $0 } }
     set { firstLook.withLock { $0 = $0 ?? newValue } }
@@ -66,5 +61,5 @@ extension Production: Hashable {
   func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
-/// The produced blob is not stored: its key was changed since the production began.
+/// The error of a store that is skipped because its key was changed since the production began.
 struct Superseded: Error {}

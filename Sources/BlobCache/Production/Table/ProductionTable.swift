@@ -2,23 +2,21 @@ internal import BlobRecord
 internal import BlobStore
 internal import Locks
 
-/// The blobs that are being produced, and their waiters: one producer for each key.
+/// The productions in progress and their waiters, with one producer for each key.
 ///
-/// A producer is a task of its own, so that a caller may be cancelled without the others. When all have left, it is
-/// cancelled too. A change of the key takes its productions out of the table: their waiters stay, and later callers begin
-/// anew.
+/// A producer runs in a separate task, so that cancelling one caller does not affect the others. It is cancelled when
+/// all callers have left. A change of the key removes its productions from the table: their waiters stay, and later
+/// callers begin a new production.
 final class ProductionTable: Sendable {
   typealias Flights = SingleFlight<Production.Name, Production, Blob>
 
   private struct State {
-    /// All productions that run.
     var flights = Flights()
-    /// The tasks that warn of productions that run for long while others wait for them.
+    /// The tasks that warn of long productions that others wait for.
     var watches: [Flights.ID: Task<Void, Never>] = [:]
-    /// How many changes of a key are under way.
     var changes: [BlobKey: Int] = [:]
 
-    /// Makes later calls for a key begin anew, and a running production not be stored.
+    /// Makes later calls for a key begin a new production, and prevents the store of running ones.
     mutating func withdraw(_ key: BlobKey) {
       guard !flights.isNoneJoinable else { return }
       for kind in Production.Kind.allCases {
@@ -29,10 +27,9 @@ final class ProductionTable: Sendable {
 
   typealias Producer = @Sendable (Production) async throws -> Blob
 
-  /// The result that a call has waited for.
   struct Answer: Sendable {
     let production: Production
-    /// Whether it comes of the producer that was brought along.
+    /// A Boolean value that indicates whether the call's own producer has run.
     let isOwn: Bool
     let result: Result<Blob, any Error>
   }
@@ -42,33 +39,26 @@ final class ProductionTable: Sendable {
   private let warn: @Sendable (BlobKey) -> Void
   private let places: ProducerPlaces
 
-  /// - Parameters:
-  ///   - patience: how long others wait for a production before that is worth a warning.
-  ///   - places: hears which productions others wait for, and which have ended.
-  ///   - warn: receives the production's key.
   init(patience: Duration, places: ProducerPlaces, warn: @escaping @Sendable (BlobKey) -> Void) {
     self.places = places
     self.patience = patience
     self.warn = warn
   }
 
-  /// The productions under way; for tests.
   var count: Int { state.withLock { $0.flights.count } }
-  /// The waiters of a production; for tests.
   func waiterCount(of name: Production.Name) -> Int { state.withLock { $0.flights.memberCount(of: name) } }
 
-  /// Whether a call from now on would join a production.
+  /// Returns whether a call from now on would join a production.
   func isUnderWay(_ name: Production.Name) -> Bool { state.withLock { $0.flights.flight(of: name) != nil } }
 }
 
 // MARK: - Waiting
 
 extension ProductionTable {
-  /// The result of the key's production, which `produce` makes if none is under way.
+  /// Waits for the result of the key's production, which `produce` begins if none is in progress.
   ///
-  /// - Parameter isPatient: whether the end is waited for, also where `answer(_:early:)` has been called.
-  /// - Returns: what `produce` throws, to all waiters.
-  /// - Throws: `CancellationError` to a cancelled task; `recursiveProduction` where the production waits for the caller.
+  /// - Parameter isPatient: A Boolean value that indicates whether to wait for the end even after `answer(_:early:)`.
+  /// - Throws: `CancellationError` if the task is cancelled; `recursiveProduction` if it waits for the caller.
   func answer(
     to name: Production.Name, isPatient: Bool = false, producing produce: @escaping Producer
   ) async throws -> Answer {
@@ -81,7 +71,7 @@ extension ProductionTable {
     return Answer(production: production, isOwn: ticket.isNew, result: result)
   }
 
-  /// Runs a producer at least with the priority of a waiter, also when that is raised.
+  /// Escalates the producer's priority to a waiter's priority, also when the latter is raised later.
   private func lendingPriority<Result>(
     to production: Production, _ body: () async throws -> Result
   ) async throws -> Result {
@@ -92,7 +82,7 @@ extension ProductionTable {
     }
   }
 
-  /// Produces a blob without a waiter, unless that is under way.
+  /// Produces a blob without a waiter, unless a refresh is in progress.
   func refresh(_ key: BlobKey, producing produce: @escaping Producer) {
     let name = Production.Name(key: key, kind: .refresh)
     state.withLock { state in
@@ -100,9 +90,6 @@ extension ProductionTable {
     }
   }
 
-  /// Joins the production of a key, which begins if none is under way.
-  ///
-  /// - Throws: `recursiveProduction` if the production waits for the caller.
   private func join(
     _ name: Production.Name, _ asker: Production?, isPatient: Bool, _ produce: @escaping Producer
   ) throws(BlobCacheError) -> (Flights.Ticket, Production) {
@@ -125,7 +112,7 @@ extension ProductionTable {
   private func leave(_ ticket: Flights.Ticket) {
     let departure = state.withLock { state in
       let departure = state.flights.leave(ticket, isOver: false)
-      // Out of the table at once: later calls must not wait for a cancelled production.
+      // An abandoned production is removed immediately, so that later calls do not wait for a cancelled one.
       if let abandoned = departure.abandoned {
         end(abandoned, &state)
         state.flights.forget(ticket.flight)
@@ -140,13 +127,13 @@ extension ProductionTable {
 // MARK: - Beginning and end
 
 extension ProductionTable {
-  /// Answers a production before its end, to all but the patient; also to those who join it later.
+  /// Answers current and later waiters of a production before its end, except patient ones.
   func answer(_ production: Production, early blob: Blob) {
     let waiters = state.withLock { $0.flights.answer(production.flight, early: blob) }
     for waiter in waiters { waiter.resume(returning: .success(blob)) }
   }
 
-  /// Begins a production without waiters. A refresh goes on without any.
+  /// Begins a production without waiters. A refresh continues without any.
   private func start(_ name: Production.Name, _ state: inout State, _ produce: @escaping Producer) -> Production {
     let isSuperseded = state.changes[name.key] != nil
     let (flight, production) = state.flights.begin([name], outlivesMembers: name.kind == .refresh) { flight in
@@ -161,7 +148,7 @@ extension ProductionTable {
       }
       let waiters = self.state.withLock { state in
         self.end(production, &state)
-        // None is left of one that was abandoned.
+        // An abandoned production has no waiters.
         return state.flights.finish(flight, result)
       }
       for waiter in waiters { waiter.resume(returning: result) }
@@ -170,21 +157,19 @@ extension ProductionTable {
     return production
   }
 
-  /// Ends the waits, the place and the watch of a production.
   private func end(_ production: Production, _ state: inout State) {
     ProductionWaits.end(production)
     places.forget(production)
     state.watches.removeValue(forKey: production.flight)?.cancel()
   }
 
-  /// Warns of a production that others wait for without end: perhaps its producer waits for it.
+  /// Warns of a production that others wait for too long: perhaps its producer waits for itself.
   private func watch(_ production: Production, _ state: inout State) {
     guard state.watches[production.flight] == nil else { return }
     state.watches[production.flight] = Task { [patience, warn] in
       do {
         try await Task.sleep(for: patience)
       } catch {
-        // It has ended.
         return
       }
       if !production.hasEnded { warn(production.name.key) }
@@ -197,7 +182,7 @@ extension ProductionTable {
 extension ProductionTable {
   /// Runs a change that replaces or removes the blob of a key.
   ///
-  /// A running production of the key is then not stored. A call after the change waits for nothing that began before
+  /// A running production of the key is then not stored. A later call does not join any production that began before
   /// its end.
   func changing<Result>(_ key: BlobKey, _ change: () throws -> Result) rethrows -> Result {
     beginChange(of: key)
@@ -205,7 +190,6 @@ extension ProductionTable {
     return try change()
   }
 
-  /// Begins a change as `changing(_:_:)` does. `endChange(of:)` follows.
   func beginChange(of key: BlobKey) {
     state.withLock { state in
       state.withdraw(key)
@@ -221,9 +205,7 @@ extension ProductionTable {
     }
   }
 
-  /// Runs a change of all keys, which may take long.
-  ///
-  /// A production that begins and ends during the change is stored.
+  /// Runs a long change of all keys. A production that begins and ends during the change is stored.
   func changingAll<Result>(_ change: () throws -> Result) rethrows -> Result {
     withdrawAll()
     defer { withdrawAll() }

@@ -1,28 +1,25 @@
 internal import BlobRecord
 internal import Locks
 
-/// The current task's production, and which production waits for which.
+/// The current task's production, and the waits between productions, which detect deadlocks.
 ///
-/// A producer must not wait for one that waits for it. A task knows its production by a task-local value, which its child
-/// tasks inherit and detached ones do not. A producer that waits for a detached task cannot be recognized.
+/// A producer must not wait for a production that waits for it. A task-local value identifies the production of a
+/// task. Child tasks inherit it, but detached tasks do not, so a wait for a detached task cannot be recognized.
 enum ProductionWaits {
-  /// The production that the current task produces for. It may have ended: then nothing waits for it.
+  /// The production of the current task. It may have ended, so that nothing waits for it.
   @TaskLocal static var current: Production?
 
   private static let waits = Lock(WaitGraph<Production>())
 
-  /// Runs the producer of a production.
   static func producing<Result>(_ production: Production, _ body: () async throws -> Result) async throws -> Result {
     try await $current.withValue(production, operation: body)
   }
 
-  /// Notes that one production waits for another.
-  ///
-  /// - Throws: `recursiveProduction` where that waits for the first.
+  /// Adds a wait, or throws `recursiveProduction` if it would close a cycle.
   static func beginWait(of production: Production?, for awaited: Production) throws(BlobCacheError) {
     guard let production else { return }
     let isNoted = waits.withLock { waits in
-      // One that has ended has no more waits, though a task of it waits.
+      // An ended production has no waits, even if one of its tasks waits.
       production.hasEnded || waits.add(from: production, to: awaited)
     }
     guard isNoted else {
@@ -36,9 +33,7 @@ enum ProductionWaits {
     waits.withLock { $0.remove(from: production, to: awaited) }
   }
 
-  /// Removes the waits of a production that has ended or was abandoned.
-  ///
-  /// Its tasks may wait on, but no longer for others that waited for it.
+  /// Removes the waits of a production that has ended or was abandoned. Its tasks may continue to wait.
   static func end(_ production: Production) {
     waits.withLock { waits in
       production.end()
@@ -46,17 +41,15 @@ enum ProductionWaits {
     }
   }
 
-  /// The waits of productions that a predicate holds for; for tests.
   static func waitCount(where isCounted: (Production) -> Bool) -> Int { waits.withLock { $0.count(where: isCounted) } }
 }
 
-/// Which node waits for which, without circles.
+/// A graph of waits between nodes, without cycles.
 struct WaitGraph<Node: Hashable & Sendable>: Sendable {
-  /// How often each waits for each.
+  /// The number of waits from one node to another.
   private var waits: [Node: [Node: Int]] = [:]
 
-  /// - Returns: false, and nothing is added, if that would close a circle.
-  /// - Complexity: O(waiting nodes).
+  /// Adds a wait, or returns `false` if it would close a cycle, in O(waiting nodes).
   mutating func add(from waiter: Node, to awaited: Node) -> Bool {
     guard !leads(from: awaited, to: waiter) else { return false }
     waits[waiter, default: [:]][awaited, default: 0] += 1
@@ -69,10 +62,8 @@ struct WaitGraph<Node: Hashable & Sendable>: Sendable {
     if waits[waiter]?.isEmpty == true { waits[waiter] = nil }
   }
 
-  /// Forgets all that one waits for.
   mutating func removeAll(from waiter: Node) { waits[waiter] = nil }
 
-  /// Those that a node for which the predicate holds has part in.
   func count(where isCounted: (Node) -> Bool) -> Int {
     waits.reduce(0) { sum, entry in
       sum + entry.value.keys.count { isCounted(entry.key) || isCounted($0) }

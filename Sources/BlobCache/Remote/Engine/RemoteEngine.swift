@@ -1,59 +1,61 @@
 public import BlobRecord
 
-/// A place beyond this machine that keeps records by name: an object store, a server, another cache.
+/// A remote service that stores objects by name: an object store, a server, another cache.
 ///
-/// `RemoteTier` calls it, from many tasks at once. An engine says what went wrong by a `RemoteError`, and ends what it does
-/// when its task is cancelled, with any error. It need not try again, judge records, or keep deadlines: the tier does.
+/// `RemoteTier` calls it concurrently from many tasks. An engine throws a `RemoteError` for each failure, and ends a
+/// call with any error when its task is cancelled. The tier retries, checks records, and applies timeouts.
 public protocol RemoteEngine: Sendable {
-  /// What messages call the engine, such as `s3://bucket/prefix`. It tells no secret.
+  /// The engine's name in messages, such as `s3://bucket/prefix`. It contains no secret.
   var name: String { get }
-  /// The bytes of an object that it takes at the most; nil where it knows no limit.
+  /// The maximum size of an object in bytes, or `nil` if no limit is known.
   var largestObject: Int64? { get }
 
   /// Begins to read an object.
   ///
-  /// - Returns: nil for a name without an object.
+  /// - Returns: The object, or `nil` if no object has the name.
   /// - Throws: `RemoteError`.
   func get(_ name: RemoteName) async throws -> RemoteObject?
 
-  /// The first 64 bytes of an object, which are its record's header; all of them, if it is shorter.
+  /// Returns the first 64 bytes of an object, which are its record's header, or all bytes of a shorter object.
   ///
-  /// - Returns: nil for a name without an object.
+  /// - Returns: The bytes, or `nil` if no object has the name.
   /// - Throws: `RemoteError`.
   func head(_ name: RemoteName) async throws -> Data?
 
-  /// Stores an object in the place of the one of that name. It is there whole or not at all.
+  /// Stores an object atomically, and replaces an object of the same name.
   ///
-  /// - Throws: `RemoteError`; what the record's pieces throw.
+  /// - Throws: `RemoteError`; the errors of the record's pieces.
   func put(_ record: RemoteRecord, as name: RemoteName) async throws
 
-  /// Removes an object, if it is there.
+  /// Removes an object, if it exists.
   ///
   /// - Throws: `RemoteError`.
   func remove(_ name: RemoteName) async throws
 
-  /// The names of objects, in the engine's order, a page at a time.
+  /// Returns a page of the names of objects, in the engine's order.
   ///
   /// - Parameters:
-  ///   - prefix: what they begin with.
-  ///   - page: `RemotePage.next` of the page before; nil for the first.
-  /// - Throws: `RemoteError`; `unsupported` where the engine cannot list.
+  ///   - prefix: The prefix of the names.
+  ///   - page: `RemotePage.next` of the previous page, or `nil` for the first page.
+  /// - Throws: `RemoteError` with the kind `unsupported` if the engine cannot list.
   func list(_ prefix: RemoteName, page: String?) async throws -> RemotePage
 
-  /// What the engine can do. Where only a try can tell, it tries with an object of its own, which it removes again.
+  /// Returns the capabilities of the engine.
   ///
-  /// - Parameter prefix: where that object lies.
+  /// Capabilities that only an attempt can show are tested with a temporary object.
+  ///
+  /// - Parameter prefix: The prefix of the temporary object's name.
   /// - Throws: `RemoteError`.
   func capabilities(under prefix: RemoteName) async throws -> RemoteCapabilities
 
-  /// Gives back connections and threads. Nothing is begun after it; calls that were cancelled may still end.
+  /// Closes connections and threads. No call begins after it; cancelled calls may still end.
   func close() async
 }
 
 extension RemoteEngine {
   public var largestObject: Int64? { nil }
 
-  /// Begins to read the object, and breaks off.
+  /// Returns the first 64 bytes of an object, whose transfer is then cancelled.
   public func head(_ name: RemoteName) async throws -> Data? {
     guard let object = try await get(name) else { return nil }
     var head = Data()
@@ -65,10 +67,10 @@ extension RemoteEngine {
   }
 }
 
-/// Some names of objects, and how to ask for the next.
+/// A page of names of objects.
 public struct RemotePage: Sendable {
   public var names: [RemoteName]
-  /// nil after the last page.
+  /// The token for the next page, or `nil` after the last one.
   public var next: String?
 
   public init(names: [RemoteName], next: String? = nil) {
@@ -79,11 +81,11 @@ public struct RemotePage: Sendable {
 
 /// An object that a remote engine has begun to send.
 public struct RemoteObject: Sendable {
-  /// The bytes that it has in all; nil if the engine does not say.
+  /// The size of the object in bytes, or `nil` if the engine does not report it.
   public let byteCount: Int64?
-  /// When it was put there, by the engine's clock; nil if the engine does not say.
+  /// The time at which the object was stored, by the engine's clock, or `nil` if the engine does not report it.
   public var modified: UnixTime?
-  /// The bytes in pieces. It is iterated once, and ends with an error where bytes are missing.
+  /// The bytes in pieces. The sequence is iterated once, and throws an error if bytes are missing.
   public let pieces: any AsyncSequence<Data, any Error> & Sendable
 
   public init(byteCount: Int64?, pieces: any AsyncSequence<Data, any Error> & Sendable) {
@@ -91,7 +93,7 @@ public struct RemoteObject: Sendable {
     self.pieces = pieces
   }
 
-  /// An object that has come whole.
+  /// Creates an object from all of its bytes.
   public init(_ bytes: Data) {
     self.init(byteCount: Int64(bytes.count), pieces: OnePiece(bytes: bytes))
   }
@@ -111,62 +113,63 @@ private struct OnePiece: AsyncSequence, Sendable {
   }
 }
 
-/// What a remote engine can do besides keeping objects, as a look at it has told.
+/// The capabilities of a remote engine that go beyond storing objects, as observed.
 public struct RemoteCapabilities: Hashable, Sendable, Codable {
-  /// A put that may only make an object: one was refused.
+  /// A Boolean value that indicates whether a conditional put can be limited to creating an object, as a test has
+  /// shown.
   public var conditionalPut = false
-  /// A put that may only replace a version that is known: one was refused.
+  /// A Boolean value that indicates whether a conditional put can be limited to replacing a known version, as tested.
   public var conditionalReplace = false
-  /// It drops each object at the end of its life.
+  /// A Boolean value that indicates whether the engine drops expired objects.
   public var expiry = false
   public var lists = false
-  /// It removes objects. An engine that does not has been seen to refuse.
+  /// A Boolean value that indicates whether the engine removes objects; `false` if it has refused to.
   public var removes = true
-  /// Objects go there and come from there in pieces, so that none lies in memory whole.
+  /// A Boolean value that indicates whether objects are transferred in pieces, never in memory as a whole.
   public var streams = false
   public var leases = false
   public var announcements = false
-  /// The bytes of an object that it takes at the most; nil where no limit is known.
+  /// The maximum size of an object in bytes, or `nil` if no limit is known.
   public var largestObject: Int64?
-  /// What else a person should know, in sentences.
+  /// Further information for a person, in sentences.
   public var notes: [String] = []
 
   public init() {}
 }
 
-/// A remote engine that grants leases, so that one machine of several produces a blob.
+/// A remote engine that grants leases, by which one machine of several produces a blob.
 ///
-/// A lease is a hint. Two machines may hold it at once, after a pause of one or a loss of the engine's memory. Then both
-/// produce, and no more has gone wrong.
+/// A lease is a hint. Two machines may hold one if a machine pauses or the engine loses its memory. Then both produce
+/// the blob, which is harmless.
 public protocol RemoteLeasing: RemoteEngine {
-  /// Takes a lease, unless another has it.
+  /// Acquires a lease, unless another machine holds it.
   ///
   /// - Parameters:
-  ///   - name: of the object that the lease is about.
-  ///   - holder: a text that tells this machine from all others.
-  ///   - time: after which it ends by itself.
-  /// - Returns: false if another has it.
-  /// - Throws: `RemoteError`; `unsupported` where the engine turns out to grant none.
+  ///   - name: The name of the object that the lease is about.
+  ///   - holder: A text that identifies this machine.
+  ///   - time: The time after which the lease expires.
+  /// - Returns: `true` if the lease was granted, or `false` if another machine holds it.
+  /// - Throws: `RemoteError` with the kind `unsupported` if the engine does not grant leases.
   func acquireLease(_ name: RemoteName, as holder: String, for time: Duration) async throws -> Bool
 
-  /// Gives a lease back, if the holder still has it.
+  /// Releases a lease, if the holder still has it.
   ///
   /// - Throws: `RemoteError`.
   func releaseLease(_ name: RemoteName, as holder: String) async throws
 }
 
-/// A remote engine by which machines tell each other what they have changed.
+/// A remote engine by which machines announce their changes to each other.
 ///
-/// Announcements are a help. Some may be lost, or come twice.
+/// Announcements are an optimization. Some may be lost or arrive twice.
 public protocol RemoteAnnouncing: RemoteEngine {
-  /// Sends a text to all that listen on a channel now.
+  /// Sends a text to all current listeners of a channel.
   ///
   /// - Throws: `RemoteError`.
   func announce(_ text: String, on channel: String) async throws
 
-  /// Listens on a channel. What is announced after the return is received.
+  /// Listens on a channel, and receives the announcements that are sent after it returns.
   ///
-  /// - Returns: the texts, until an error ends them: the connection broke, and some may have been missed.
+  /// - Returns: The texts, until an error reports a broken connection, after which some may have been missed.
   /// - Throws: `RemoteError`.
   func announcements(on channel: String) async throws -> any AsyncSequence<String, any Error> & Sendable
 }

@@ -1,30 +1,30 @@
-/// Why a remote engine did not do what it was asked.
+/// A failure of a remote engine.
 ///
-/// A load never throws it: a remote failure is a miss, and an event tells of it.
+/// A load never throws it, because a remote failure is a miss that an event reports.
 public struct RemoteError: Error, Sendable {
-  /// The kinds of failure, by what is done about them.
+  /// The kinds of failure, which determine how the tier reacts.
   public enum Kind: Hashable, Sendable {
-    /// No connection, or one that broke.
+    /// The connection could not be opened, or broke.
     case unreachable
-    /// Nothing came in time.
+    /// The engine did not answer before the timeout.
     case timedOut
-    /// The engine knows the caller not, or lets it not do this. A setting must be changed.
+    /// The engine did not authenticate or authorize the caller, so a setting must be changed.
     case refused
-    /// The engine asks for a pause; for how long, if it says.
+    /// The engine asks for a pause, of the given length if it is known.
     case throttled(Duration?)
-    /// The engine failed, or answered what was not expected.
+    /// The engine failed, or its answer was unexpected.
     case failed
-    /// What the engine has is no record of the key.
+    /// The engine's object is not a valid record of the key.
     case damaged
-    /// The engine cannot do it.
+    /// The engine does not support the operation.
     case unsupported
   }
 
   public let kind: Kind
-  /// What happened, with the engine's name, and without a secret.
+  /// A description of the failure with the engine's name, without secrets.
   public let message: String
   public let cause: (any Error)?
-  /// Whether the engine was not even asked.
+  /// A Boolean value that indicates whether no request was sent.
   var wasNotTried = false
 
   public init(_ kind: Kind, _ message: String, cause: (any Error)? = nil) {
@@ -33,12 +33,12 @@ public struct RemoteError: Error, Sendable {
     self.cause = cause
   }
 
-  /// An error of an engine, whatever its type.
+  /// Creates a remote error from any error of an engine.
   init(anything error: any Error, from engine: String) {
     self = error as? RemoteError ?? RemoteError(.failed, "\(engine): \(error)", cause: error)
   }
 
-  /// Whether another try may succeed.
+  /// A Boolean value that indicates whether a retry may succeed.
   var mayPass: Bool {
     switch kind {
     case .unreachable, .timedOut, .throttled, .failed: true

@@ -1,8 +1,8 @@
 public import BlobRecord
 
-/// The name of an object in a remote engine: parts between slashes, none of them empty, `.` or `..`.
+/// The name of an object in a remote engine: parts separated by slashes, none of which is empty, `.` or `..`.
 ///
-/// A part may hold any other bytes of UTF-8 but control characters. Engines escape it as their protocol asks.
+/// A part may contain any UTF-8 except control characters. Engines escape it as their protocol requires.
 public struct RemoteName: Hashable, Sendable, CustomStringConvertible {
   public let string: String
 
@@ -10,7 +10,7 @@ public struct RemoteName: Hashable, Sendable, CustomStringConvertible {
 
   public var description: String { string }
 
-  // By bytes, as keys are: two names of one text in two normal forms are two.
+  // Names are compared by bytes, like keys: two Unicode normal forms of one text are different names.
   public static func == (first: RemoteName, second: RemoteName) -> Bool {
     BlobKey(first.string) == BlobKey(second.string)
   }
@@ -18,47 +18,44 @@ public struct RemoteName: Hashable, Sendable, CustomStringConvertible {
   public func hash(into hasher: inout Hasher) { hasher.combine(BlobKey(string)) }
 }
 
-/// Where the records of a cache lie in a remote engine.
+/// The location of a cache's records in a remote engine.
 ///
-/// All machines that share them use one namespace and one naming, whatever the namings of their directories.
+/// All machines that share the records use the same namespace and naming, whatever naming their directories use.
 public struct RemoteNamespace: Hashable, Sendable {
-  /// Parts between slashes, such as `team/app`.
+  /// The name: parts separated by slashes, such as `team/app`.
   public let name: String
-  /// How keys become names: `encoded`, or `sha256` where keys are private.
+  /// The naming of objects: `encoded`, or `sha256` if keys are private.
   public let naming: RecordNaming
 
+  /// Creates a namespace.
+  ///
   /// - Parameters:
-  ///   - name: parts between slashes, such as `team/app`; none of them empty, `.` or `..`.
+  ///   - name: Parts separated by slashes, such as `team/app`; none of them is empty, `.` or `..`.
   ///   - naming: `encoded` or `sha256`. `verbatim` has no name for many keys.
   public init(_ name: String, naming: RecordNaming = .encoded) {
     self.name = name
     self.naming = naming
   }
 
-  /// The version of the arrangement below, which a later one would not meet.
+  /// The version of the layout in the engine, so that a later layout uses other names.
   static let version = "v1"
 
   private var layout: RecordLayout { RecordLayout(naming: naming, arrangement: .prefix) }
 
-  /// The object's name of a key, and the digest that its record states.
-  ///
-  /// - Complexity: O(*n*) for *n* bytes of key.
-  /// - Throws: `KeyError` for a key without a name.
+  /// Returns the name of a key's object, and the digest in its record, in O(*n*) for *n* bytes of key.
   func place(of key: BlobKey) throws(KeyError) -> (name: RemoteName, fileName: String, digest: UInt64) {
     let path = try layout.path(for: key)
-    // A file name of one character has no subdirectory, and no name an empty part.
+    // A file name of one character has no subdirectory, and a name must not contain an empty part.
     let directory = path.subdirectory.isEmpty ? "" : "\(path.subdirectory)/"
     let name = "\(prefix)\(directory)\(path.fileName)"
     return (RemoteName(name), path.fileName, path.digest)
   }
 
-  /// On what the machines that share it announce their changes.
   var channel: String { "blobcache/\(name)/\(Self.version)" }
 
-  /// What the names of all its objects begin with.
   var prefix: RemoteName { RemoteName("\(name)/\(Self.version)/") }
 
-  /// What is wrong with the namespace; nil if nothing is.
+  /// A description of the first invalid part, or `nil` if the namespace is valid.
   package var fault: String? {
     let parts = name.split(separator: "/", omittingEmptySubsequences: false)
     guard !parts.contains(where: { ["", ".", ".."].contains($0) }) else {
@@ -71,16 +68,14 @@ public struct RemoteNamespace: Hashable, Sendable {
   }
 }
 
-/// Where the record of a key lies remotely, and how it must say so.
+/// The location of a key's record in a remote engine, and the identity that the record must state.
 struct RemotePlace: Sendable {
   let key: BlobKey
   let name: RemoteName
-  /// The digest of the file name, which the header states.
   let digest: UInt64
-  /// The key, where the name does not tell it.
+  /// The key that the record must contain, or `nil` if the name contains it or it is too long.
   let keptKey: BlobKey?
 
-  /// - Throws: `KeyError` for a key without a name there.
   init(of key: BlobKey, in namespace: RemoteNamespace) throws(KeyError) {
     let place = try namespace.place(of: key)
     self.key = key

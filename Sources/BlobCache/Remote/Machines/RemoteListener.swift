@@ -1,12 +1,11 @@
 internal import BlobRecord
 internal import Synchronization
 
-/// Listens to what other machines announce, and begins again when the connection breaks.
+/// A listener for the announcements of other machines, which reconnects when the connection breaks.
 final class RemoteListener: Sendable {
   private let engine: any RemoteAnnouncing
   private let channel: String
   private let clock: any Clock<Duration>
-  /// The pause before the next try, after so many in vain.
   private let pause: @Sendable (Int) -> Duration
 
   init(
@@ -21,10 +20,7 @@ final class RemoteListener: Sendable {
 
   /// Listens until the task is cancelled.
   ///
-  /// - Parameters:
-  ///   - receive: is called with each text.
-  ///   - hasMissed: called when it listens again: what was announced in between is not known.
-  ///   - fails: called with what has ended it.
+  /// - Parameter hasMissed: A closure that is called after each connect, because announcements may have been missed.
   func run(
     receive: @Sendable (String) async -> Void, hasMissed: @Sendable () -> Void,
     fails: @Sendable (any Error) -> Void
@@ -41,23 +37,23 @@ final class RemoteListener: Sendable {
         fails(error)
       }
       failures += 1
-      // The sleep's only error is its cancellation, which ends the loop.
+      // The only error of `sleep` is the cancellation, which ends the loop.
       try? await clock.sleep(for: pause(failures))
     }
   }
 }
 
-/// What one machine tells the others: that the engine has another blob of a key, or none.
+/// An announcement of one machine to the others: the engine has stored or removed the blob of a key.
 ///
-/// As a text: `blobcache1`, who tells it, `put` and the payload's checksum or `remove` and `-`, and the key in Base64.
+/// Its text has five fields: `blobcache1`, the sender, `put` and a checksum or `remove` and `-`, and the key in Base64.
 struct Announcement: Hashable, Sendable {
   let sender: String
   let key: BlobKey
-  /// The checksum of the new payload; nil for a removal.
+  /// The checksum of the new payload, or `nil` for a removal.
   let checksum: UInt32?
 
   private static let version = "blobcache1"
-  /// A key of 65,536 bytes, and what lies around it.
+  /// A key of 65,536 bytes in Base64, and the other fields.
   private static let longest = 100_000
 
   var text: String {
@@ -71,7 +67,6 @@ struct Announcement: Hashable, Sendable {
     self.checksum = checksum
   }
 
-  /// - Returns: nil for any other text.
   init?(_ text: String) {
     guard text.utf8.count <= Self.longest else { return nil }
     let parts = text.split(separator: " ", omittingEmptySubsequences: false)

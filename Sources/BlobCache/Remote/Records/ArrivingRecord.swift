@@ -1,33 +1,23 @@
 internal import BlobRecord
 internal import BlobStore
 
-/// A record that arrives from a remote engine, piece by piece: every rule of the format is asked of it on the way.
-///
-/// The header is judged as soon as it is there, the rest at the end.
+/// A record that arrives from a remote engine in pieces. The header is checked on arrival, the rest at the end.
 struct ArrivingRecord {
   private let place: RemotePlace
   private let engine: String
   private let judge: RecordJudge
-  /// The bytes that the engine says there are, without the seal; nil if it says nothing.
+  /// The size of the object without the seal, as reported by the engine.
   private let statedByteCount: Int64?
   private let most: Int64
   private var seal: RecordSeal?
   private var head = Data()
   private(set) var header: RecordHeader?
-  /// Whether the record has no life left, so that no more of it is wanted.
+  /// A Boolean value that indicates whether the record is expired. The rest of an expired record is not read.
   private(set) var isExpired = false
   private var payloadByteCount: Int64 = 0
   private var checksum = CRC32()
-  /// What follows the payload: the extension, and the seal where there is one.
   private var tail = Data()
 
-  /// - Parameters:
-  ///   - place: whose record it must be.
-  ///   - statedByteCount: the object's bytes; nil where the engine does not say.
-  ///   - most: the bytes that the object may have.
-  ///   - seal: what it must end with; nil where records have none.
-  ///   - now: when it must be live.
-  ///   - engine: where it comes from.
   init(
     at place: RemotePlace, statedByteCount: Int64?, most: Int64, seal: RecordSeal?, now: UnixTime, from engine: String
   ) {
@@ -35,15 +25,12 @@ struct ArrivingRecord {
     self.engine = engine
     self.most = most
     self.seal = seal
-    // The time to live is the record's own, so no default counts.
+    // The record has its own time to live, so the default is not used.
     judge = RecordJudge(at: now, defaultExpiration: 0)
     self.statedByteCount = statedByteCount.map { $0 - Int64(seal == nil ? 0 : RecordSeal.byteCount) }
   }
 
-  /// Takes the next bytes.
-  ///
-  /// - Returns: those of the payload among them, which share the memory of the piece.
-  /// - Throws: `RemoteError` `damaged`.
+  /// Takes the next bytes, and returns the payload's bytes among them, which share the memory of the piece.
   mutating func take(_ piece: Data) throws(RemoteError) -> Data {
     let missing = RecordHeader.byteCount - head.count
     head.append(piece.prefix(missing))
@@ -70,7 +57,7 @@ struct ArrivingRecord {
     guard let header, header.payloadChecksum != nil, header.keyDigest != nil || isExpired else {
       throw damaged("it has no checksums")
     }
-    // An engine that says no size is not believed more than one that does.
+    // The header may state any size if the engine does not report the object's size.
     guard header.payloadSize <= UInt64(clamping: most),
       header.extensionEnd ?? 0 <= RecordExtension.maximumTailByteCount
     else { throw damaged("it says that it is longer than \(most) bytes") }
@@ -86,10 +73,7 @@ struct ArrivingRecord {
     }
   }
 
-  /// Judges the whole, when no more comes.
-  ///
-  /// - Returns: the header, and what lay beside the payload.
-  /// - Throws: `RemoteError` `damaged`.
+  /// Checks the whole record at its end, and returns its header and extended data.
   mutating func end() throws(RemoteError) -> (header: RecordHeader, extendedData: Data?) {
     if seal != nil {
       guard tail.count >= RecordSeal.byteCount else { throw damaged("it is not sealed") }
@@ -113,7 +97,7 @@ struct ArrivingRecord {
     guard header.payloadChecksum != nil, header.keyDigest != nil else { throw damaged("it has no checksums") }
     seal?.update(encoded.bytes)
     if let seal, !seal.matches(stated) { throw damaged("its seal is not that of this namespace's key") }
-    // The digest of a name is no proof of a key that the name does not tell.
+    // If the name does not contain the key, the digest of the name does not prove the key.
     guard place.keptKey == nil || kept?.key?.string.utf8.elementsEqual(place.key.string.utf8) == true else {
       throw damaged("it keeps another key")
     }
@@ -125,7 +109,7 @@ struct ArrivingRecord {
   }
 }
 
-/// A record that came from a remote engine, after every rule of the format was asked of it.
+/// A record that came from a remote engine and was checked by every rule of the format.
 struct ReceivedRecord: Sendable {
   let header: RecordHeader
   let payload: Data
@@ -133,7 +117,7 @@ struct ReceivedRecord: Sendable {
   let modified: UnixTime?
 }
 
-/// A record that came from a remote engine into a file, and takes its place with the commit.
+/// A record from a remote engine that was written to a file, which becomes visible with the commit.
 struct ReceivedFile<Writer: ReceivedPayloadWriter>: Sendable {
   let header: RecordHeader
   let writer: Writer
@@ -141,9 +125,9 @@ struct ReceivedFile<Writer: ReceivedPayloadWriter>: Sendable {
   let modified: UnixTime?
 }
 
-/// Takes the payload of a record that comes from a remote engine, piece by piece.
+/// A destination for the payload of a record that arrives from a remote engine in pieces.
 protocol ReceivedPayloadWriter: Sendable {
   func append(_ bytes: Data) async throws
-  /// Gives the payload up; nothing of it remains.
+  /// Discards the payload; nothing of it remains.
   func giveUp() async
 }

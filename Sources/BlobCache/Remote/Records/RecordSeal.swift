@@ -1,6 +1,6 @@
 internal import BlobRecord
 
-/// The seal behind a record in a remote engine: eight letters, and HMAC-SHA256 of the object's name and of the record.
+/// The seal after a record in a remote engine: eight letters, and HMAC-SHA256 of the object's name and the record.
 ///
 /// Source: RFC 2104, section 2.
 struct RecordSeal: Sendable {
@@ -22,14 +22,13 @@ struct RecordSeal: Sendable {
     let (first, second) = (block.map { $0 ^ 0x36 }, block.map { $0 ^ 0x5C })
     inner.update(unsafe first.span.bytes)
     outer.update(unsafe second.span.bytes)
-    // A record that is moved to another name is another's. No name holds a zero byte.
+    // The name prevents moving a record to another key. No name contains a zero byte, which separates it.
     let start = Array(name.string.utf8) + [0]
     inner.update(unsafe start.span.bytes)
   }
 
   mutating func update(_ bytes: RawSpan) { inner.update(bytes) }
 
-  /// What lies behind the record.
   var bytes: Data {
     var outer = outer
     let digest = inner.finalize()
@@ -37,7 +36,7 @@ struct RecordSeal: Sendable {
     return Data(Self.letters + outer.finalize())
   }
 
-  /// Whether some bytes are the seal, in a time that does not depend on how many of them are.
+  /// Compares bytes with the seal, in a time that does not depend on the number of matching bytes.
   func matches(_ stated: Data) -> Bool {
     let own = bytes
     guard stated.count == own.count else { return false }
@@ -45,15 +44,17 @@ struct RecordSeal: Sendable {
   }
 }
 
-/// A key that machines share, by which they know each other's records in a remote engine.
+/// A secret key by which machines authenticate each other's records in a remote engine.
 ///
-/// A checksum finds accidents. Whoever may write to the engine could still make a record with a right one; a seal needs
-/// the key. It is told in no message.
+/// A checksum detects accidental damage, but any writer can compute one. A seal requires the key, which no message
+/// contains.
 public struct RemoteSealKey: Sendable {
   let bytes: [UInt8]
 
-  /// - Parameter bytes: secret and random, 16 or more.
-  /// - Returns: nil for fewer.
+  /// Creates a key.
+  ///
+  /// - Parameter bytes: Secret and random bytes, at least 16.
+  /// - Returns: The key, or `nil` if there are fewer bytes.
   public init?(_ bytes: some Sequence<UInt8>) {
     self.bytes = Array(bytes)
     guard self.bytes.count >= 16 else { return nil }

@@ -1,41 +1,39 @@
 public import BlobRecord
 internal import BlobStore
 
-/// A record on its way to a remote engine: the bytes of a record's file, as any reader of the format takes them.
+/// A record that is sent to a remote engine: the bytes of a record's file, which any reader of the format can read.
 ///
-/// It has no locks, which are promises of one machine. It has both checksums, and a time to live of its own.
+/// It has no locks, because these apply to one machine. It has both checksums and its own time to live.
 public struct RemoteRecord: Sendable {
   /// The 64 bytes of the header.
   public let head: Data
-  /// What follows the payload: the extension, and the seal; empty for neither.
+  /// The extension and the seal after the payload; empty if the record has neither.
   public let tail: Data
   /// The last second in which the record is live. An engine may drop it later.
   public let expiry: UnixTime
   /// The CRC-32 of IEEE 802.3 of all bytes.
   public let checksum: UInt32
-  /// Bytes of the payload alone.
+  /// The size of the payload in bytes.
   public let payloadByteCount: Int
   let payload: Payload
-  /// The CRC-32 of the payload alone.
   let payloadChecksum: UInt32
 
-  /// Where the bytes between head and tail come from.
   enum Payload: Sendable {
     case memory(Data)
     case file(RemotePayloadFile)
   }
 
-  /// Bytes in all.
+  /// The size of the record in bytes.
   public var byteCount: Int { head.count + payloadByteCount + tail.count }
 
-  /// All bytes in order, in pieces of a mebibyte, or as they lie in memory. Each iteration begins anew.
+  /// All bytes in order, in pieces of a mebibyte, or in larger ones if they are in memory.
   ///
-  /// The last one ends with an error where the payload's file turns out to be damaged.
+  /// It can be iterated more than once. If the payload's file is damaged, it throws an error before the last piece.
   public var pieces: RemoteRecordPieces { RemoteRecordPieces(record: self) }
 
-  /// All bytes in one piece, where they are in memory anyway; nil for a payload in a file.
+  /// All bytes in one piece if the payload is in memory, or `nil` if it is in a file.
   ///
-  /// - Complexity: a copy.
+  /// - Complexity: O(*n*) for *n* bytes, which are copied.
   public var bytes: Data? {
     guard case .memory(let payload) = payload else { return nil }
     var bytes = Data(capacity: byteCount)
@@ -43,9 +41,9 @@ public struct RemoteRecord: Sendable {
     return bytes
   }
 
-  /// All bytes in one piece, wherever they come from.
+  /// Returns all bytes in one piece, and reads the payload's file if necessary.
   ///
-  /// - Throws: what reading the payload's file throws.
+  /// - Throws: The errors of reading the payload's file.
   public func collected() async throws -> Data {
     if let bytes { return bytes }
     var bytes = Data(capacity: byteCount)
@@ -55,11 +53,7 @@ public struct RemoteRecord: Sendable {
 }
 
 extension RemoteRecord {
-  /// - Parameters:
-  ///   - blob: what lies in the directory.
-  ///   - defaultExpiration: the seconds to live that a ttl of 0 means there.
-  ///   - place: where the record goes.
-  ///   - sealKey: nil for no seal.
+  /// - Parameter defaultExpiration: The time to live in seconds of a directory's record with ttl 0.
   init(_ blob: Blob, defaultExpiration: Int64, to place: RemotePlace, sealedBy sealKey: RemoteSealKey? = nil) {
     let checksum = blob.header.payloadChecksum ?? CRC32.checksum(of: blob.payload.bytes)
     let frame = Frame(
@@ -69,9 +63,7 @@ extension RemoteRecord {
     self.init(frame, .memory(blob.payload), seal)
   }
 
-  /// - Parameter file: what lies in the directory, and is read when its bytes are asked for; and before, for a seal and for a
-  ///   checksum that its header lacks.
-  /// - Throws: what reading it throws.
+  /// Creates a record from a file, which is read for the pieces, and first for a seal or a missing checksum.
   init(
     _ file: RemotePayloadFile, defaultExpiration: Int64, to place: RemotePlace, sealedBy sealKey: RemoteSealKey?
   ) async throws {
@@ -84,13 +76,12 @@ extension RemoteRecord {
     self.init(frame, .file(file), seal)
   }
 
-  /// What lies around a payload.
+  /// The parts of a record around its payload.
   private struct Frame {
     let header: RecordHeader
     let head: Data
     let tail: Data
     let expiry: UnixTime
-    /// With the head in it.
     var seal: RecordSeal?
 
     init(
@@ -115,7 +106,6 @@ extension RemoteRecord {
     }
   }
 
-  /// - Parameter seal: with head and payload in it.
   private init(_ frame: Frame, _ payload: Payload, _ seal: RecordSeal?) {
     var (tail, seal) = (frame.tail, seal)
     seal?.update(tail.bytes)
@@ -133,7 +123,7 @@ extension RemoteRecord {
   }
 }
 
-/// The bytes of a record on its way to a remote engine.
+/// The bytes of a record that is sent to a remote engine.
 public struct RemoteRecordPieces: AsyncSequence, Sendable {
   let record: RemoteRecord
 
@@ -149,14 +139,14 @@ public struct RemoteRecordPieces: AsyncSequence, Sendable {
 
     private let record: RemoteRecord
     private var step = Step.head
-    /// Of what was read so far.
     private var checksum = CRC32()
 
     init(record: RemoteRecord) { self.record = record }
 
-    /// - Returns: nil at the end, and after an error.
-    /// - Throws: `BlobStoreError` `fileSystem`, or `damaged` before the last bytes of a payload with a wrong checksum;
-    ///   `CancellationError`.
+    /// Returns the next piece, or `nil` at the end and after an error.
+    ///
+    /// - Throws: `BlobStoreError` with the code `fileSystem`, or with `damaged` before the last bytes of a payload
+    ///   with a wrong checksum; `CancellationError`.
     public mutating func next() async throws -> Data? {
       while true {
         switch step {
@@ -164,7 +154,7 @@ public struct RemoteRecordPieces: AsyncSequence, Sendable {
           step = .payload(from: 0)
           return record.head
         case .payload(let offset):
-          // An error is the last.
+          // The iteration ends after an error.
           step = .end
           let piece = try await payload(from: offset)
           step = piece.isEmpty ? .tail : .payload(from: offset + Int64(piece.count))
@@ -186,7 +176,7 @@ public struct RemoteRecordPieces: AsyncSequence, Sendable {
         let piece = try await file.lane.run { [reader = file.reader] _ in try reader.read(offset..<end) }
         checksum.update(piece.bytes)
         if end == file.reader.byteCount, let wanted = file.reader.header.payloadChecksum, wanted != checksum.value {
-          // The store's own message, and its rule for damaged files.
+          // This throws the store's own message, and applies its rule for damaged files.
           try await file.lane.run { [reader = file.reader] _ in try reader.verify() }
         }
         return piece
@@ -195,15 +185,11 @@ public struct RemoteRecordPieces: AsyncSequence, Sendable {
   }
 }
 
-/// A payload that is read from its file while it goes to a remote engine.
-///
-/// The file stays open, so a replacement or a removal takes nothing from it.
+/// A payload that is read from its file while it is uploaded. The open file survives a replacement or removal.
 struct RemotePayloadFile: Sendable {
   let reader: BlobReader
-  /// Whose threads read it.
   let lane: Lane
 
-  /// The checksum of a payload whose header has none.
   func checksum() async throws -> UInt32 {
     try await lane.run { [reader] _ in
       var checksum = CRC32()
@@ -212,7 +198,6 @@ struct RemotePayloadFile: Sendable {
     }
   }
 
-  /// A seal with the payload in it.
   func sealed(_ seal: RecordSeal) async throws -> RecordSeal {
     try await lane.run { [reader] _ in
       var seal = seal

@@ -1,26 +1,21 @@
 internal import Locks
 
-/// Leaves an engine alone that fails, and lets one request try it after a pause.
+/// A circuit breaker, which skips an engine that fails, and admits one trial request after a pause.
 ///
-/// It is the circuit breaker of Nygard's "Release It!": closed, open, half open.
+/// It has the states closed, open and half-open of Nygard's "Release It!".
 final class CircuitBreaker: Sendable {
-  /// A request that is admitted.
   struct Ticket: Sendable {
-    /// Whether it tries an engine that has failed.
     var isTrial = false
   }
 
   private struct State {
     var failuresInRow = 0
-    /// Requests and failures since `windowStart`.
     var requests = 0
     var failures = 0
     var windowStart: ContinuousClock.Instant
-    /// nil while it is closed.
     var openUntil: ContinuousClock.Instant?
-    /// How long it was open last; zero while it is closed.
+    /// The last pause, or zero if the breaker is closed.
     var lastPause = Duration.zero
-    /// Whether a trial is under way.
     var isTried = false
 
     func pause(at now: ContinuousClock.Instant, duringTrial: Duration) -> Duration? {
@@ -28,14 +23,13 @@ final class CircuitBreaker: Sendable {
       return now < openUntil ? now.duration(to: openUntil) : duringTrial
     }
 
-    /// Counts a request in the window of time that it falls into.
     mutating func count(at now: ContinuousClock.Instant) {
       if now - windowStart > .seconds(10) { (requests, failures, windowStart) = (0, 0, now) }
       requests += 1
     }
   }
 
-  /// So many requests in the window tell of an engine that fails now and then.
+  /// The minimum number of requests in a window for which the share of failures counts.
   private static let fewestRequests = 20
 
   private let settings: BreakerSettings
@@ -61,16 +55,15 @@ final class CircuitBreaker: Sendable {
     }
   }
 
-  /// How long it lets nothing through from now on; nil if it would let a request through.
+  /// The remaining time for which no request is admitted, or `nil` if one would be admitted.
   var pause: Duration? {
     let now = now()
     return state.withLock { $0.pause(at: now, duringTrial: settings.pause) }
   }
 
-  /// Asked before each request. Each one that is admitted ends with `succeed`, `fail` or `leave`.
+  /// Admits a request, which must end with `succeed`, `fail` or `leave`, or returns `nil` if the breaker is open.
   ///
-  /// - Returns: nil if the engine is left alone.
-  /// - Complexity: O(1), without a system call but for the clock.
+  /// - Complexity: O(1), without a system call except for the clock.
   func admit() -> Ticket? {
     let now = now()
     return state.withLock { state in
@@ -81,7 +74,7 @@ final class CircuitBreaker: Sendable {
     }
   }
 
-  /// - Returns: whether it has closed now.
+  /// Records a success, and returns whether the breaker has closed.
   @discardableResult
   func succeed() -> Bool {
     let now = now()
@@ -93,7 +86,6 @@ final class CircuitBreaker: Sendable {
     }
   }
 
-  /// Ends a request whose caller has left before its answer.
   func leave(_ ticket: Ticket) {
     if ticket.isTrial { state.withLock { $0.isTried = false } }
   }
@@ -102,12 +94,12 @@ final class CircuitBreaker: Sendable {
     min(max(state.lastPause * 2, settings.pause), settings.longestPause)
   }
 
-  /// - Returns: whether it has opened now.
+  /// Records a failure, and returns whether the breaker has opened.
   @discardableResult
   func fail(_ kind: RemoteError.Kind, _ ticket: Ticket = Ticket()) -> Bool {
     let now = now()
     return state.withLock { state in
-      // Requests from before it opened end one by one, and say nothing new.
+      // A failure of a request that was admitted before the breaker opened contains no new information.
       guard ticket.isTrial || state.openUntil == nil else { return false }
       if ticket.isTrial { state.isTried = false }
       state.count(at: now)
@@ -117,7 +109,7 @@ final class CircuitBreaker: Sendable {
       switch kind {
       case .refused: pause = settings.longestPause
       case .throttled(let asked):
-        // A server may ask for no time at all, again and again.
+        // A server may repeatedly ask for a pause of zero.
         let longer = longerPause(state)
         pause = min(max(asked ?? .zero, longer * jitter()), settings.longestPause)
         state.lastPause = longer

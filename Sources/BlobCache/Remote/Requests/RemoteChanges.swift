@@ -1,22 +1,22 @@
 internal import BlobRecord
 internal import Locks
 
-/// The stores and removals on their way to a remote engine: the latest of each key, and one of a key at a time.
+/// The pending stores and removals of a remote engine: the latest change and at most one request of each key.
 ///
-/// Workers carry them out; each is a task that ends when nothing can be done now. An alarm wakes them when something can.
+/// Workers are tasks that carry out changes, and end if no change is ready. An alarm starts them again after a pause.
 final class RemoteChanges: Sendable {
   enum Change: Sendable {
     case put(RemoteRecord)
-    /// Makes the engine's object what the directory has when its turn comes, or removes it.
+    /// Uploads the directory's record when the change runs, or removes the object of a missing record.
     case putFromDirectory
-    /// Puts what the directory has once more; nothing, if it has nothing.
+    /// Uploads the directory's record again, if there is one.
     case putAgain
     case remove
 
     var byteCount: Int {
       if case .put(let record) = self { record.byteCount } else { 0 }
     }
-    /// Whether the engine's object is another blob's until it is carried out.
+    /// A Boolean value that indicates whether the engine's object is outdated until the change is done.
     var replaces: Bool {
       switch self {
       case .put, .putFromDirectory: true
@@ -28,14 +28,12 @@ final class RemoteChanges: Sendable {
     }
   }
 
-  /// A change, and how often it was tried in vain.
   fileprivate struct Attempt: PendingChange {
     let change: Change
     var failures = 0
     var byteCost: Int { change.byteCount }
   }
 
-  /// What a task waits for.
   fileprivate enum Awaited: Hashable {
     case pending(BlobKey)
     case inProgress(BlobKey)
@@ -47,16 +45,15 @@ final class RemoteChanges: Sendable {
   fileprivate struct State {
     var changes = LatestByKey<BlobKey, Attempt>()
     var waiters = WaitList<Waiter>()
-    /// Their tickets, by what they wait for. Some may have left.
+    /// The tickets of waiters by their condition. Some waiters may have left.
     var tickets: [Awaited: [WaitList<Waiter>.Ticket]] = [:]
-    /// Those that are not tried again before a task has slept.
+    /// The changes that are retried after a delay, with the task that waits for it.
     var delayed: [BlobKey: Task<Void, Never>] = [:]
-    /// By numbers of their own.
     var workers: [UInt64: Task<Void, Never>] = [:]
     var nextWorker: UInt64 = 0
     var alarm: Task<Void, Never>?
     var isClosed = false
-    /// Keys whose removals the engine did not take: what it has of them is not to be answered.
+    /// Keys whose removal the engine did not accept, so that its records must not be returned.
     var hidden: Set<BlobKey> = []
 
     mutating func take(_ key: BlobKey) -> Attempt? {
@@ -65,7 +62,6 @@ final class RemoteChanges: Sendable {
       return taken
     }
 
-    /// The change that came first of those that can be carried out now.
     mutating func next() -> BlobKey? {
       let delayed = delayed
       return changes.next { delayed[$0] == nil }
@@ -75,12 +71,10 @@ final class RemoteChanges: Sendable {
       tickets.removeValue(forKey: awaited)?.compactMap { waiters.remove($0) } ?? []
     }
 
-    /// Makes the tasks that wait for something wait for something else.
     mutating func moveWaiters(from awaited: Awaited, to other: Awaited) {
       if let moved = tickets.removeValue(forKey: awaited) { tickets[other, default: []] += moved }
     }
 
-    /// Takes those who wait for changes that are not under way. The changes stay.
     mutating func takePostponed() -> [Waiter] {
       changes.pendingKeys.flatMap { takeWaiters(for: .pending($0)) }
     }
@@ -88,7 +82,7 @@ final class RemoteChanges: Sendable {
     mutating func takeDrained() -> [Waiter] { changes.isEmpty ? takeWaiters(for: .drained) : [] }
   }
 
-  /// Changes without bytes that wait at the most; each takes some hundred bytes.
+  /// The maximum number of waiting changes without bytes; each takes some hundred bytes.
   static let mostWithoutBytes = 10_000
 
   private let requests: RemoteRequests
@@ -102,24 +96,22 @@ final class RemoteChanges: Sendable {
     mostWorkers = requests.tier.maxConcurrentChanges
   }
 
-  /// Whether the engine may not have the latest of a key.
+  /// Returns whether the engine may not have the latest change of a key.
   func isPending(_ key: BlobKey) -> Bool {
     state.withLock { $0.changes.has(key) || $0.hidden.contains(key) }
   }
 
-  /// Changes that wait or are under way, and the bytes of those that wait.
+  /// The number of changes that wait or are in progress, and the bytes of the waiting ones.
   var load: (changes: Int, bytes: Int) { state.withLock { ($0.changes.count, $0.changes.pendingCost) } }
 
-  /// Puts a change in the place of the key's that waits.
-  ///
-  /// - Parameter givesWay: whether the one that waits stays, if there is one.
+  /// Adds a change, which replaces a waiting change of the key, or is ignored in favor of it if `givesWay` is set.
   func add(_ change: Change, of key: BlobKey, givesWay: Bool = false) {
-    // What is larger than all that may wait is read again when its turn comes.
+    // A record that exceeds the limit is read again when the change runs.
     let change = change.byteCount > byteLimit ? .putFromDirectory : change
     let dropped = state.withLock { state -> [Dropped] in
       guard !state.isClosed else { return [Dropped(key: key, change: change, waiters: [])] }
       if givesWay, state.changes.pendingChange(of: key) != nil { return [] }
-      // What the earlier change would have done, this one does: those who wait for it wait for this.
+      // The new change supersedes the earlier one and takes over its waiters.
       _ = state.take(key)
       state.changes.put(Attempt(change: change), for: key, keepsPlace: false)
       return state.dropExcess(byteLimit)
@@ -128,7 +120,7 @@ final class RemoteChanges: Sendable {
     wake()
   }
 
-  /// Puts a change into the line, unless the key has one, which does the same or more.
+  /// Adds a change, unless the key has one, which has at least the same effect.
   func addUnlessPending(_ change: Change, of key: BlobKey) {
     guard !isPending(key) else { return }
     add(change, of: key, givesWay: true)
@@ -146,20 +138,18 @@ final class RemoteChanges: Sendable {
     if dropped.change.byteCount > 0 { invalidate(dropped.key) }
   }
 
-  /// Takes away what the engine has of a key whose store it did not get: an earlier blob must not come back.
+  /// Removes the engine's object of a key whose store was dropped, so that an earlier blob is not returned.
   private func invalidate(_ key: BlobKey) {
     guard !state.withLock({ $0.isClosed }) else { return }
     add(.remove, of: key, givesWay: true)
   }
 
-  /// Waits until the key's change is carried out, dropped, or not tried for a while.
-  ///
-  /// - Throws: `CancellationError` if the task is cancelled. The change goes on after it.
+  /// Waits until the key's change is done, dropped or postponed. Cancellation of the task does not stop the change.
   func settled(_ key: BlobKey) async throws -> RemoteOutcome {
     let isCircuitOpen = requests.pause != nil
     return try await state.wait(in: \.waiters, for: ()) { state, ticket in
       if let change = state.changes.pendingChange(of: key)?.change {
-        // The next try of a store is soon.
+        // A store is retried soon.
         if isCircuitOpen || change.isRemoval && state.delayed[key] != nil { return .postponed }
         state.tickets[.pending(key), default: []].append(ticket)
       } else if state.changes.inProgress[key] != nil {
@@ -171,9 +161,6 @@ final class RemoteChanges: Sendable {
     }
   }
 
-  /// Waits until nothing waits or is under way.
-  ///
-  /// - Throws: `CancellationError` if the task is cancelled.
   func drain() async throws {
     _ = try await state.wait(in: \.waiters, for: ()) { state, ticket in
       if state.changes.isEmpty { return .done }
@@ -182,7 +169,7 @@ final class RemoteChanges: Sendable {
     }
   }
 
-  /// Drops what waits, lets nothing in any more, and ends what is under way.
+  /// Drops the waiting changes, accepts no more, and cancels those in progress.
   func close() {
     let (dropped, drained, tasks) = state.withLock { state in
       state.isClosed = true
@@ -201,7 +188,7 @@ final class RemoteChanges: Sendable {
 // MARK: - Carrying out
 
 extension RemoteChanges {
-  /// Begins as many workers as have something to do, or sets the alarm.
+  /// Starts a worker if a change is ready, or sets the alarm.
   private func wake() {
     let pause = requests.pause
     let postponed = state.withLock { state -> [Waiter] in
@@ -212,25 +199,25 @@ extension RemoteChanges {
         state.workers[number] = Task { await self.work(number) }
         return []
       }
-      // A worker that ends a change looks again, and so does one that has slept for it.
+      // A worker calls this again when it ends a change, and so does the task of a delay.
       guard let pause else { return [] }
       let postponed = state.takePostponed()
       guard state.alarm == nil, state.workers.isEmpty else { return postponed }
       state.alarm = Task { [clock = requests.tier.clock] in
-        // The sleep's only error is its cancellation: the cache is closed.
+        // The only error of `sleep` is the cancellation by `close`.
         guard (try? await clock.sleep(for: max(pause, .milliseconds(1)))) != nil else { return }
         self.state.withLock { $0.alarm = nil }
         self.wake()
       }
       return postponed
     }
-    // A pause may be long, and no caller waits for its end.
+    // A pause may be long, so no caller waits for its end.
     for waiter in postponed { waiter.continuation.resume(returning: .postponed) }
   }
 
   private func work(_ number: UInt64) async {
     while let (key, attempt) = begin() {
-      // Others may begin beside it.
+      // Starts another worker if there are more changes.
       wake()
       await carryOut(attempt, of: key)
     }
@@ -253,7 +240,6 @@ extension RemoteChanges {
     }
   }
 
-  /// Tries a change once.
   private func carryOut(_ attempt: Attempt, of key: BlobKey) async {
     do throws(RemoteError) {
       switch attempt.change {
@@ -267,7 +253,7 @@ extension RemoteChanges {
       if error.wasNotTried {
         again(attempt, of: key, failures: attempt.failures)
       } else if error.mayPass, attempt.change.isRemoval || attempt.failures == 0 {
-        // A removal is tried until it succeeds: else what was removed would come back.
+        // A removal is retried until it succeeds, because the removed blob would otherwise return.
         again(attempt, of: key, failures: attempt.failures + 1)
       } else {
         requests.didDrop(key, isRemoval: attempt.change.isRemoval)
@@ -278,16 +264,15 @@ extension RemoteChanges {
     }
   }
 
-  /// Puts a change back, for another try.
   private func again(_ attempt: Attempt, of key: BlobKey, failures: Int) {
     let delay = failures > attempt.failures ? requests.pauseAfter(failures) : .zero
-    // The next try of a store is soon: those who wait for it go on.
+    // A store is retried soon, so its waiters continue to wait.
     let goesOn = !attempt.change.isRemoval && requests.pause == nil
     let (waiters, isClosed) = state.withLock { state -> ([Waiter], Bool) in
       state.changes.end(key)
       guard !state.isClosed else { return (state.takeWaiters(for: .inProgress(key)), true) }
       if state.changes.pendingChange(of: key) != nil {
-        // A later one has come.
+        // A later change has been added in the meantime.
         state.moveWaiters(from: .inProgress(key), to: .pending(key))
         return ([], false)
       }
@@ -295,7 +280,7 @@ extension RemoteChanges {
       if goesOn { state.moveWaiters(from: .inProgress(key), to: .pending(key)) }
       if delay > .zero {
         state.delayed[key] = Task { [clock = requests.tier.clock] in
-          // The sleep's only error is its cancellation: the change was taken, or the cache is closed.
+          // The only error of `sleep` is the cancellation: the change was taken, or the cache is closed.
           guard (try? await clock.sleep(for: delay)) != nil else { return }
           self.state.withLock { $0.delayed[key] = nil }
           self.wake()
@@ -318,13 +303,11 @@ extension RemoteChanges {
 }
 
 extension RemoteChanges.State {
-  /// Takes a pending change out, with those who wait for it.
   fileprivate mutating func drop(_ key: BlobKey) -> RemoteChanges.Dropped? {
     guard let taken = take(key) else { return nil }
     return RemoteChanges.Dropped(key: key, change: taken.change, waiters: takeWaiters(for: .pending(key)))
   }
 
-  /// Takes out the oldest changes that are too many.
   fileprivate mutating func dropExcess(_ byteLimit: Int) -> [RemoteChanges.Dropped] {
     var dropped: [RemoteChanges.Dropped] = []
     while changes.pendingCost > byteLimit, let oldest = changes.oldest(isCostly: true), let excess = drop(oldest) {
@@ -340,17 +323,17 @@ extension RemoteChanges.State {
   }
 
   fileprivate mutating func hide(_ key: BlobKey) {
-    // Room for as many as may wait. Of more, some may come back: Spec/Remote.md, T7.
+    // As many keys are hidden as changes may wait. Beyond that, removed blobs may return: Spec/Remote.md, T7.
     if hidden.count >= RemoteChanges.mostWithoutBytes { hidden.removeFirst() }
     hidden.insert(key)
   }
 }
 
-/// What has become of a store or a removal in a remote tier.
+/// The outcome of a store or a removal in a remote tier.
 public enum RemoteOutcome: String, Sendable {
   case done
-  /// The engine has failed, or is left alone; it is tried later.
+  /// The engine has failed or is skipped, and the change is retried later.
   case postponed
-  /// It is not tried again; an event tells of it.
+  /// The change is not retried; an event reports it.
   case dropped
 }

@@ -5,15 +5,13 @@ internal import Logging
 internal import Synchronization
 
 extension RemoteRequests {
-  /// Whether this machine may produce.
   enum Lease: Sendable {
     case granted
     case taken
-    /// The engine has failed, or is left alone.
+    /// The engine has failed, or is skipped.
     case unknown
   }
 
-  /// - Throws: `CancellationError` if the task is cancelled.
   func acquireLease(at place: RemotePlace, for time: Duration) async throws(CancellationError) -> Lease {
     guard let engine = tier.engine as? any RemoteLeasing else { return .unknown }
     do {
@@ -23,7 +21,7 @@ extension RemoteRequests {
       guard let isGranted else { return .unknown }
       return isGranted ? .granted : .taken
     } catch {
-      // It may have been granted all the same.
+      // The lease may have been granted nevertheless.
       Task { await self.releaseLease(at: place) }
       throw error
     }
@@ -31,24 +29,21 @@ extension RemoteRequests {
 
   func releaseLease(at place: RemotePlace) async {
     guard let engine = tier.engine as? any RemoteLeasing else { return }
-    // A lease that is not given back ends by itself.
+    // An error is ignored because the lease expires.
     _ = try? await help(with: place.key) { [sender] in try await engine.releaseLease(place.name, as: sender) }
   }
 
-  /// Tells the other machines of a change that the engine has taken. The change does not wait for it.
+  /// Announces a change that the engine has accepted, without waiting.
   func announce(_ key: BlobKey, checksum: UInt32?) {
     guard tier.announcesChanges, let engine = tier.engine as? any RemoteAnnouncing else { return }
     let (text, channel) = (Announcement(sender: sender, key: key, checksum: checksum).text, tier.namespace.channel)
-    // If it fails, their copies stay until their end.
+    // If this fails, the copies of other machines stay until they expire.
     Task { _ = try? await help(with: key) { try await engine.announce(text, on: channel) } }
   }
 
   func didFailToListen(_ error: any Error) { didFail(error, of: nil) }
 
-  /// Asks the engine for help that only saves work, unless it has failed to give any lately.
-  ///
-  /// - Returns: nil if it fails, or is not asked.
-  /// - Throws: `CancellationError` if the task is cancelled.
+  /// Sends an optional request that only saves work, or returns `nil` if its circuit breaker is open or it fails.
   private func help<Result: Sendable>(
     with key: BlobKey, _ body: @escaping @Sendable () async throws -> Result
   ) async throws(CancellationError) -> Result? {
@@ -64,7 +59,7 @@ extension RemoteRequests {
         helpBreaker.leave(ticket)
         throw CancellationError()
       }
-      // One that cannot is asked as seldom as one that refuses.
+      // The breaker treats a missing capability like a refusal, which has the longest pause.
       let kind = RemoteError(anything: error, from: tier.engine.name).kind
       _ = helpBreaker.fail(kind == .unsupported ? .refused : kind, ticket)
       counts.change { $0.requests += 1 }
@@ -73,7 +68,6 @@ extension RemoteRequests {
     }
   }
 
-  /// Counts and tells of a failure that only costs work.
   private func didFail(_ error: any Error, of key: BlobKey?) {
     let failure = RemoteError(anything: error, from: tier.engine.name)
     counts.change { $0.failures += 1 }

@@ -4,16 +4,14 @@ internal import Locks
 internal import Logging
 internal import Synchronization
 
-/// Requests to a remote engine: each with its deadline, asked of the breaker before, and counted.
+/// The requests to a remote engine, each with a timeout, admitted by a circuit breaker, and counted.
 final class RemoteRequests: Sendable {
-  /// What they need of the cache.
   struct Environment: Sendable {
     let now: @Sendable () -> UnixTime
     let monotonicNow: @Sendable () -> ContinuousClock.Instant
-    /// The seconds to live of a record with ttl 0.
+    /// The time to live in seconds of a record with ttl 0.
     let defaultExpiration: Int64
     let store: BlobStore
-    /// Whose threads read the directory.
     let reads: Lane
     let tell: @Sendable (CacheEvent) -> Void
     let logger: Logger
@@ -21,10 +19,9 @@ final class RemoteRequests: Sendable {
 
   let tier: RemoteTier
   let environment: Environment
-  /// What this cache is called by those who share the engine.
+  /// The identity of this cache for the others that share the engine.
   let sender = "\(UInt64.random(in: 0 ... .max))"
-  /// What lets loads through, and what lets changes through: an engine may take the one and refuse the other.
-  /// Leases and announcements have a third.
+  /// The circuit breakers of loads, of changes, and of leases and announcements. They fail independently.
   let (breaker, changeBreaker, helpBreaker): (CircuitBreaker, CircuitBreaker, CircuitBreaker)
   let deadline: Deadline
   let counts: RemoteCounts
@@ -41,7 +38,6 @@ final class RemoteRequests: Sendable {
     deadline = Deadline(clock: tier.clock)
   }
 
-  /// Without what waits.
   var status: RemoteStatus {
     var status = counts.status
     status.engine = tier.engine.name
@@ -54,23 +50,20 @@ final class RemoteRequests: Sendable {
     do throws(KeyError) {
       return try RemotePlace(of: key, in: tier.namespace)
     } catch {
-      // Such a key stays here: other machines could not say it either.
+      // The key stays here, because no machine can name its object.
       environment.logger.debug("\(key): no name in \(tier.engine.name): \(error)")
       return nil
     }
   }
 
-  /// Whether no load asks the engine now.
   var isCircuitOpen: Bool { breaker.pause != nil }
   func didPassOver() { counts.change { $0.passedOver += 1 } }
 
-  /// How long the engine gets no changes from now on; nil if it may.
+  /// The remaining time for which no change is sent, or `nil` if one may be sent.
   var pause: Duration? { changeBreaker.pause }
 
-  /// Begins no request any more.
   func close() { isClosed.store(true, ordering: .relaxed) }
 
-  /// The pause before another try of a change.
   func pauseAfter(_ failures: Int) -> Duration {
     let longest = tier.breaker.longestPause
     return min(.milliseconds(300) * (1 << min(failures - 1, 16)), longest) * tier.jitter()
@@ -80,25 +73,21 @@ final class RemoteRequests: Sendable {
 // MARK: - Loads
 
 extension RemoteRequests {
-  /// What the engine answers about a key.
   enum Answer<Record: Sendable>: Sendable {
     case found(Record)
     case nothing
-    /// There is an object that is no record of the key.
+    /// The object is not a valid record of the key.
     case damaged
-    /// The engine has failed, or is left alone.
+    /// The engine has failed, or is skipped.
     case unknown
-    /// The engine has the record, and this machine cannot take it.
+    /// The engine has the record, but this machine cannot store it.
     case unkept(any Error)
   }
 
-  /// The record of a key, in memory.
-  ///
-  /// - Throws: `CancellationError` if the task is cancelled.
   func record(at place: RemotePlace) async throws(CancellationError) -> Answer<ReceivedRecord> {
     try await load(at: place, byteCount: { $0.payload.count }) { object, pace in
       var payload = Data()
-      // An engine that promises much is not believed before it comes.
+      // The reported size is limited, because it is not checked yet.
       payload.reserveCapacity(Int(min(max(object.byteCount ?? 0, 0), 1 << 22)))
       let end = try await self.receive(object, at: place, pace) { payload.append($1) }
       return end.map {
@@ -108,10 +97,7 @@ extension RemoteRequests {
     }
   }
 
-  /// The record of a key, in a file that has no place yet.
-  ///
-  /// - Parameter openWriter: is told the header, as far as it can be believed.
-  /// - Throws: `CancellationError` if the task is cancelled.
+  /// Fetches the record of a key into a file that is not yet visible. `openWriter` receives the unverified header.
   func file<Writer: ReceivedPayloadWriter>(
     at place: RemotePlace, _ openWriter: @escaping @Sendable (RecordHeader) async throws -> Writer
   ) async throws(CancellationError) -> Answer<ReceivedFile<Writer>> {
@@ -140,10 +126,7 @@ extension RemoteRequests {
     }
   }
 
-  /// The header of a key's object, of which no more is read.
-  ///
-  /// - Returns: `nothing` for no object; `damaged` for one that begins with something else.
-  /// - Throws: `CancellationError` if the task is cancelled.
+  /// Fetches only the header of a key's object.
   func head(at place: RemotePlace) async throws(CancellationError) -> Answer<RecordHeader> {
     try await ask(about: place) { engine, _ -> RecordHeader? in
       guard let head = try await engine.head(place.name) else { return nil }
@@ -177,7 +160,6 @@ extension RemoteRequests {
     return answer
   }
 
-  /// Asks the engine, if the breaker lets it.
   private func ask<Record: Sendable>(
     about place: RemotePlace,
     _ body: @escaping @Sendable (any RemoteEngine, Deadline.Pace) async throws -> Record?
@@ -208,10 +190,9 @@ extension RemoteRequests {
     }
   }
 
-  /// Takes the bytes of an object, each piece of it within its time.
+  /// Receives the bytes of an object and applies the timeouts, or returns `nil` if the record is expired.
   ///
-  /// - Parameter accept: receives the header and the next bytes of the payload; at least once, if there is a record.
-  /// - Returns: nil if the record is expired.
+  /// - Parameter accept: A closure that receives the header and the next bytes of the payload, at least once.
   private func receive(
     _ object: RemoteObject, at place: RemotePlace, _ pace: Deadline.Pace,
     _ accept: (RecordHeader, Data) async throws -> Void
@@ -225,11 +206,11 @@ extension RemoteRequests {
       seal: tier.sealKey.map { RecordSeal($0, of: place.name) },
       now: environment.now(), from: name)
     var (count, hasBegun) = (Int64(0), false)
-    // Less what this machine took to write the pieces.
+    // The start of the answer, moved by the time that this machine needed to write the pieces.
     var start = environment.monotonicNow()
     for try await piece in object.pieces where !piece.isEmpty {
       pace.move()
-      // Bytes that come one by one are progress, and no answer.
+      // A slow trickle of bytes counts as progress, but must not prolong the answer without limit.
       let longest = tier.deadlines.answer + tier.deadlines.perMebibyte * Double(count) / Double(1 << 20)
       guard start.duration(to: environment.monotonicNow()) <= longest else {
         throw RemoteError(.timedOut, "\(name) takes more than \(longest) for \(count) bytes of \(place.name)")
@@ -240,7 +221,7 @@ extension RemoteRequests {
       guard !arriving.isExpired else { return nil }
       guard let header = arriving.header, !payload.isEmpty || !hasBegun else { continue }
       hasBegun = true
-      // A slow disk here is no fault of the engine.
+      // The time of a slow local disk does not count as the engine's.
       let began = environment.monotonicNow()
       pace.pause()
       try await accept(header, payload)
@@ -254,7 +235,7 @@ extension RemoteRequests {
   }
 }
 
-/// A record came from a remote engine, and could not be written here.
+/// An error of storing a received record on this machine.
 private struct UnkeptRecord: Error {
   let cause: any Error
 }
@@ -273,9 +254,7 @@ extension RemoteRequests {
     announce(key, checksum: record.payloadChecksum)
   }
 
-  /// Makes the engine's object what the directory has of a key now.
-  ///
-  /// - Parameter removes: whether it is removed if the directory has nothing.
+  /// Uploads the directory's current record of a key, or removes the object of a missing record if `removes` is set.
   func putFromDirectory(_ key: BlobKey, orRemove removes: Bool) async throws(RemoteError) {
     guard let place = place(of: key) else { return }
     let record: RemoteRecord?
@@ -335,19 +314,17 @@ extension RemoteRequests {
 // MARK: - Failures
 
 extension RemoteRequests {
-  /// Tells the breaker, and the log where the engine was left alone before.
   private func noteSuccess(_ breaker: CircuitBreaker) {
-    // As loud as what it ends.
+    // The level equals the level of the message that this one ends.
     if breaker.succeed() { environment.logger.warning("\(tier.engine.name) answers again") }
   }
 
-  /// Counts and tells of a failure, and tells the breaker.
   private func note(
     _ error: any Error, of key: BlobKey, _ breaker: CircuitBreaker, _ ticket: CircuitBreaker.Ticket
   ) -> RemoteError {
     var failure = RemoteError(anything: error, from: tier.engine.name)
     if let here = (failure.cause ?? error) as? BlobStoreError {
-      // What went there could not be read here.
+      // The record to upload could not be read here.
       failure = RemoteError(.unsupported, "\(key) cannot be read here: \(here)", cause: here)
     }
     counts.change { counts in
@@ -356,7 +333,7 @@ extension RemoteRequests {
       if failure.kind == .damaged { counts.damaged += 1 }
     }
     if failure.kind == .damaged || failure.kind == .unsupported {
-      // The engine itself has answered.
+      // The engine itself is available.
       noteSuccess(breaker)
       environment.logger.warning("\(failure)")
     } else if breaker.fail(failure.kind, ticket) {
@@ -367,7 +344,6 @@ extension RemoteRequests {
     return failure
   }
 
-  /// Counts and tells of a change that the engine does not get.
   func didDrop(_ key: BlobKey, isRemoval: Bool) {
     counts.change { counts in
       if isRemoval { counts.droppedRemovals += 1 } else { counts.droppedUploads += 1 }
@@ -377,14 +353,7 @@ extension RemoteRequests {
 }
 
 extension Deadline {
-  /// Runs a request to an engine for as long as its pieces come in time.
-  ///
-  /// - Parameters:
-  ///   - first: how long nothing may come in the beginning.
-  ///   - progress: how long nothing may come later.
-  ///   - engine: what messages call the engine.
-  ///   - call: says of each piece that it has come.
-  /// - Throws: `RemoteError` `timedOut`; what the call throws; `CancellationError` if the task is cancelled.
+  /// Runs a request with a timeout for the first piece, and one between later pieces, reported to `Pace`.
   func run<Result: Sendable>(
     first: Duration, progress: Duration, _ engine: String,
     _ call: @escaping @Sendable (Pace) async throws -> Result

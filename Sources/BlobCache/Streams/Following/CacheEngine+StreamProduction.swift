@@ -21,11 +21,11 @@ extension CacheEngine {
     }
   }
 
-  /// A reader of a key's blob. The blob is produced if the key has none and no writer.
+  /// Opens a reader of a key's blob, which is produced if the key has neither a blob nor a writer.
   func stream(
     _ key: BlobKey, _ options: StreamOptions, _ produce: @escaping @Sendable (StreamProducer) async throws -> Void
   ) async throws -> CacheFollower {
-    // One that was open before the last look.
+    // The production that had opened before the last lookup.
     var opened: StreamProduction?
     var hasAsked = remote == nil
     while true {
@@ -38,7 +38,7 @@ extension CacheEngine {
       let (production, isNew) = streams.production(of: key, options)
       guard isNew else {
         if production === opened {
-          // What it writes has lost its place, or is about to. Its readers keep it.
+          // The production's blob was removed or replaced, or is about to be. Its readers keep the blob.
           streams.end(production)
         } else {
           await production.opening.wait()
@@ -57,9 +57,9 @@ extension CacheEngine {
     }
   }
 
-  /// - Returns: nil if there is no blob, or only a damaged one that may be replaced.
+  /// Returns a reader, or `nil` for a missing blob or a damaged one that may be replaced.
   private func follower(of key: BlobKey, _ options: StreamOptions) async throws -> CacheFollower? {
-    // Before the disk: one that ends in between has left its blob there.
+    // The table is read before the disk, because a production that ends in between has stored its blob.
     let production = streams.production(of: key)
     let found: BlobFollower?
     do {
@@ -70,7 +70,7 @@ extension CacheEngine {
       return nil
     }
     guard let found else { return nil }
-    // Whole, it is another's, or needs its producer no more.
+    // A complete blob is from another writer, or needs its producer no more.
     guard let production, found.header == nil else { return CacheFollower(self, found, nil) }
     if production.join() { return CacheFollower(self, found, production) }
     await production.end.wait()
@@ -78,7 +78,6 @@ extension CacheEngine {
     return try await follower(of: key, options)
   }
 
-  /// Begins to produce, unless another process does, or has done so meanwhile.
   private func begin(
     _ production: StreamProduction, _ produce: @escaping @Sendable (StreamProducer) async throws -> Void
   ) async throws -> CacheFollower {
@@ -94,7 +93,6 @@ extension CacheEngine {
     }
   }
 
-  /// Looks for the blob of another process, which is no other use of this one.
   private func lookAgain(for key: BlobKey, _ options: StreamOptions) async throws -> BlobFollower? {
     do {
       return try await lanes.reads.run { _ in
@@ -126,7 +124,7 @@ extension CacheEngine {
         try Task.checkCancellation()
         try await producer.finish()
       } catch {
-        // First, so that readers get this error.
+        // The error is set first, so that readers get it.
         production.failure = error
         await producer.giveUp()
       }

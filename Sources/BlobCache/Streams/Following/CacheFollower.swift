@@ -4,10 +4,10 @@ internal import Locks
 
 /// A blob that is read while it is written: `BlobCache.openFollower`, `BlobCache.stream`.
 ///
-/// It keeps its blob, whatever becomes of the key. What it reads does not go to memory. Any number of tasks may use it, and
-/// none of them holds a thread while it waits.
+/// It keeps its blob even if the key is replaced or removed, and bypasses memory. Any number of tasks may use it. They
+/// do not hold a thread while they wait.
 public final class CacheFollower: Sendable {
-  /// The blob for code that may block. What it reads there does not count for `maximumLead`.
+  /// The follower for code that may block. Its reads do not count for `maximumLead`.
   public let blocking: BlobFollower
   private let engine: CacheEngine
   /// The production of this process that writes the blob, which counts its readers.
@@ -22,40 +22,39 @@ public final class CacheFollower: Sendable {
   deinit { production?.leave() }
 
   public var key: BlobKey { blocking.key }
-  /// Bytes of payload that were there at the last look.
+  /// The size of the payload at the last lookup, in bytes.
   public var byteCount: Int64 { blocking.byteCount }
-  /// The record's header, once the blob is known to be whole; nil before.
+  /// The record's header, or `nil` until the blob is known to be complete.
   public var header: RecordHeader? { blocking.header }
-  /// What lies beside the payload, once the blob is known to be whole; nil before, and for nothing.
+  /// The extended data, or `nil` if the blob has no such data or is not known to be complete.
   public var extendedData: Data? { blocking.extendedData }
 
-  /// The bytes from an offset on, as soon as there are some.
+  /// Returns the bytes from an offset on, as soon as some are available.
   ///
-  /// The checksum is not compared.
+  /// The checksum is not verified.
   ///
   /// - Parameters:
-  ///   - offset: in the payload.
-  ///   - count: bytes at most, above 0.
-  /// - Returns: no bytes at the end of the whole payload.
-  /// - Throws: as `BlobFollower.read`; the error of the producer, where it runs in this process; `CancellationError`;
-  ///   `closed`.
+  ///   - offset: The offset in the payload.
+  ///   - count: The maximum number of bytes, above 0.
+  /// - Returns: The bytes, which are empty at the end of the complete payload.
+  /// - Throws: The errors of `BlobFollower.read` and of a producer in this process; `CancellationError`; `closed`.
   public func read(at offset: Int64, atMost count: Int = 256 << 10) async throws -> Data {
     precondition(count > 0, "a read of \(count) bytes")
-    // What lies before is not read any more, as far as the producer has to know.
+    // The producer assumes that all earlier bytes were read.
     production?.didRead(to: offset)
     let progress = try await progress(beyond: offset)
     return try await engine.lanes.reads.run { [blocking] _ in try blocking.read(at: offset, atMost: count, progress) }
   }
 
-  /// Calls a closure with the pieces of the payload, in order, as they come, on a thread of the cache's.
+  /// Calls a closure with the pieces of the payload, in order, as they arrive, on a thread of the cache.
   ///
-  /// It returns once the whole blob was read and has its checksum. Until then, no piece is known to be sound.
+  /// It returns once the whole blob was read and its checksum verified. Until then, the pieces are not verified.
   ///
   /// - Parameters:
-  ///   - pieceSize: bytes of a piece at most, above 0.
-  ///   - body: receives each piece, which is gone when it returns; it may block.
-  /// - Returns: the header of the record.
-  /// - Throws: what `body` throws; as `read`; `damaged` if the checksum is wrong.
+  ///   - pieceSize: The maximum size of a piece in bytes, above 0.
+  ///   - body: A closure that receives each piece, which is valid until it returns; it may block.
+  /// - Returns: The header of the record.
+  /// - Throws: The errors of `body` and of `read`; `damaged` if the checksum is wrong.
   @discardableResult
   public func forEachPiece(
     pieceSize: Int = 256 << 10, _ body: @escaping @Sendable (RawSpan) throws -> Void
@@ -73,11 +72,11 @@ public final class CacheFollower: Sendable {
     }
   }
 
-  /// The payload in pieces, as they come.
+  /// Returns the payload in pieces, as they arrive.
   ///
-  /// It ends once the whole blob was read and has its checksum. Until then, no piece is known to be sound.
+  /// It ends once the whole blob was read and its checksum verified. Until then, the pieces are not verified.
   ///
-  /// - Parameter pieceSize: bytes of a piece at most, above 0.
+  /// - Parameter pieceSize: The maximum size of a piece in bytes, above 0.
   public func pieces(pieceSize: Int = 256 << 10) -> Pieces { Pieces(follower: self, pieceSize: pieceSize) }
 
   fileprivate func next(_ pieces: FollowedPieces, pieceSize: Int) async throws -> (piece: Data, FollowedPieces) {
@@ -90,7 +89,6 @@ public final class CacheFollower: Sendable {
     return next
   }
 
-  /// Waits for bytes behind an offset, and holds no thread.
   private func progress(beyond offset: Int64) async throws -> FollowedProgress {
     let wait = FollowerWait(blocking)
     do {
@@ -101,7 +99,7 @@ public final class CacheFollower: Sendable {
       }
     } catch {
       guard (error as? BlobStoreError)?.code == .streamBroken, let production else { throw error }
-      // It is about to say why.
+      // The production is about to set its error.
       await production.end.wait()
       throw production.failure ?? error
     }
@@ -109,7 +107,7 @@ public final class CacheFollower: Sendable {
 }
 
 extension CacheFollower {
-  /// The pieces of a payload, in order, as they come.
+  /// The pieces of a payload, in order, as they arrive.
   public struct Pieces: AsyncSequence, Sendable {
     let follower: CacheFollower
     let pieceSize: Int
@@ -117,7 +115,6 @@ extension CacheFollower {
     public func makeAsyncIterator() -> Iterator { Iterator(follower: follower, pieceSize: pieceSize) }
 
     public struct Iterator: AsyncIteratorProtocol {
-      /// nil after the last piece, and after an error.
       private var follower: CacheFollower?
       private let pieceSize: Int
       private var walk: FollowedPieces
@@ -128,8 +125,9 @@ extension CacheFollower {
         walk = FollowedPieces(follower.blocking)
       }
 
-      /// - Returns: nil at the end, and after an error.
-      /// - Throws: as `read`.
+      /// Returns the next piece, or `nil` at the end and after an error.
+      ///
+      /// - Throws: The errors of `read`.
       public mutating func next() async throws -> Data? {
         guard let follower else { return nil }
         self.follower = nil
@@ -143,7 +141,7 @@ extension CacheFollower {
   }
 }
 
-/// One wait of a task for more bytes, which may be cancelled before it has begun.
+/// A task's wait for more bytes, which may be cancelled before it has begun.
 private final class FollowerWait: Sendable {
   private enum State {
     case new, cancelled
@@ -175,19 +173,17 @@ private final class FollowerWait: Sendable {
   }
 }
 
-// Blobs that are read while they are written.
 extension BlobCache {
-  /// Opens the blob of a key that is live or being written. Reads wait for bytes that are not written yet.
+  /// Opens the blob of a key that is live or being written, and whose reads wait for bytes that are not written yet.
   ///
-  /// See `BlobStore.openFollower`. A blob that is staged for the key is written first.
+  /// See `BlobStore.openFollower`. A buffered blob of the key is written first.
   ///
   /// - Parameters:
-  ///   - key: the blob's.
-  ///   - timeout: how long each read waits for another byte.
-  ///   - touching: whether this is a use of the record.
-  /// - Returns: nil if there is no record, or it is expired and not locked.
-  /// - Throws: as `BlobStore.openFollower`; `CancellationError` if the task is cancelled while it waits for a thread;
-  ///   `closed`.
+  ///   - key: The key of the blob.
+  ///   - timeout: The time that each read waits for another byte.
+  ///   - touching: A Boolean value that indicates whether this counts as a use of the record.
+  /// - Returns: A follower, or `nil` if the key has no live record and no writer.
+  /// - Throws: The errors of `BlobStore.openFollower`; `CancellationError` during the wait for a thread; `closed`.
   public func openFollower(
     for key: BlobKey, timeout: Duration = .seconds(30), touching: Bool = true
   ) async throws -> CacheFollower? {
@@ -200,20 +196,20 @@ extension BlobCache {
     }
   }
 
-  /// A reader of the blob of a key, which is produced piece by piece if it is missing.
+  /// Opens the blob of a key, which is produced in pieces if it is missing.
   ///
-  /// The first that asks for a missing blob runs the producer. All that ask meanwhile read what it has written and follow it,
-  /// also in other processes. When the producer returns, the blob is stored. If it throws, nothing is stored, and the
-  /// readers of this process get its error, those of others `streamBroken`.
+  /// The first caller for a missing blob runs the producer. Concurrent callers, also in other processes, read the bytes
+  /// that it has written and follow it. When the producer returns, the blob is stored. If it throws, nothing is stored;
+  /// readers of this process get its error, and readers of other processes get `streamBroken`.
   ///
-  /// The producer is a task of its own. It is cancelled when the last reader of this process is gone, unless
-  /// `finishesAlone` is set.
+  /// The producer runs in a separate task, which the last reader of this process cancels, unless `finishesAlone` is
+  /// set.
   ///
   /// - Parameters:
-  ///   - key: the blob's.
-  ///   - options: how it is produced and read.
-  ///   - produce: writes the blob. It may say of the record what it knows only then.
-  /// - Throws: as `openFollower`, `openWriter`.
+  ///   - key: The key of the blob.
+  ///   - options: The options of the production and its readers.
+  ///   - produce: A closure that writes the blob, and may set properties of the record until it returns.
+  /// - Throws: The errors of `openFollower` and of `openWriter`.
   public func stream(
     _ key: BlobKey, options: StreamOptions = StreamOptions(),
     _ produce: @escaping @Sendable (_ writer: StreamProducer) async throws -> Void

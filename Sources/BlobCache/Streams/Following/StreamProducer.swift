@@ -2,11 +2,11 @@ public import BlobRecord
 public import BlobStore
 internal import Locks
 
-/// What a producer of `BlobCache.stream` writes its blob with.
+/// The writer for the producer of `BlobCache.stream`.
 ///
-/// What it says of the record may be said at any time before the producer returns.
+/// Properties of the record may be set at any time before the producer returns.
 public final class StreamProducer: Sendable {
-  /// What becomes of the blob once the producer returns.
+  /// The properties of the blob that apply when the producer returns.
   struct Ending {
     var ttl: Duration?
     var locks = BlobStore.LockPolicy.keep
@@ -33,14 +33,14 @@ public final class StreamProducer: Sendable {
   }
 
   var ending: Ending { state.withLock { $0.ending } }
-  /// Bytes of payload so far.
+  /// The number of bytes that were appended.
   public var byteCount: Int64 { state.withLock { $0.byteCount } }
 
-  /// Adds bytes at the end of the payload, which readers get at once, and returns when they are written.
+  /// Appends bytes to the payload, and returns when they are written and available to readers.
   ///
   /// With `maximumLead`, it then waits for the readers.
   ///
-  /// - Throws: as `CacheWriter.append`; `CancellationError` if the last reader has left.
+  /// - Throws: The errors of `CacheWriter.append`; `CancellationError` if the last reader has left.
   public func append(_ bytes: Data) async throws {
     try Task.checkCancellation()
     try await writer.append(bytes)
@@ -51,19 +51,19 @@ public final class StreamProducer: Sendable {
     if let lead = production.options.maximumLead { try await production.waitForReaders(toPass: total - lead) }
   }
 
-  /// Says how long the blob lives; nil for the default expiration.
+  /// Sets the time to live, or `nil` for the default expiration.
   public func setTimeToLive(_ ttl: Duration?) { state.withLock { $0.ending.ttl = ttl } }
 
-  /// Says which locks the record gets. If nothing is said, it keeps those of the record before.
+  /// Sets the locks of the record. By default, it keeps the locks of the previous record.
   public func setLocks(_ locks: BlobStore.LockPolicy) { state.withLock { $0.ending.locks = locks } }
 
-  /// Says how many bytes the payload has. A payload of another size is given up at the end.
+  /// Sets the size of the payload in bytes. A payload of another size is discarded at the end.
   public func setExpectedSize(_ byteCount: Int64) { state.withLock { $0.ending.expectedSize = byteCount } }
 
-  /// Says what lies beside the payload, as for `store`. Readers get it with the last piece.
+  /// Sets the extended data, as for `store`. Readers get it with the last piece.
   public func setExtendedData(_ data: Data) { state.withLock { $0.ending.extendedData = data } }
 
-  /// Says that the blob must not be stored. Its readers get all of it, and later ones find nothing.
+  /// Prevents the store. Present readers get the whole blob, and later ones find nothing.
   public func doNotStore() { state.withLock { $0.ending.isStored = false } }
 
   func finish() async throws {
@@ -73,21 +73,21 @@ public final class StreamProducer: Sendable {
   func giveUp() async { await writer.giveUp() }
 }
 
-/// How `BlobCache.stream` goes about a blob that is missing.
+/// The options of `BlobCache.stream`.
 public struct StreamOptions: Hashable, Sendable {
-  /// The time to live of the blob, unless its producer says another; nil for the default expiration.
+  /// The time to live unless the producer sets another, or `nil` for the default expiration.
   public var ttl: Duration?
-  /// How long a reader waits for another byte.
+  /// The time that a reader waits for another byte.
   public var timeout: Duration
-  /// Whether the producer goes on when the last reader of this process has left.
+  /// A Boolean value that indicates whether the producer continues after the last reader of this process has left.
   public var finishesAlone: Bool
-  /// How many bytes the producer may be ahead of the reader that is furthest; nil for any number.
+  /// The maximum number of bytes by which the producer may be ahead of the foremost reader, or `nil` for no limit.
   ///
-  /// What is ahead lies on disk, not in memory.
+  /// These bytes are stored on disk, not in memory.
   public var maximumLead: Int64?
-  /// Whether one process at a time produces a blob, of all that share the directory. The others read what it writes.
+  /// A Boolean value that indicates whether only one process at a time produces a blob, while others read its bytes.
   public var acrossProcesses: Bool
-  /// How long to wait for another process that is about to begin, before producing all the same.
+  /// The time to wait for another process that is about to begin before producing anyway.
   public var waitsForOthers: Duration
 
   public init(

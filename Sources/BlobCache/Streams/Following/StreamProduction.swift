@@ -1,25 +1,23 @@
 internal import BlobRecord
 internal import Locks
 
-/// A blob that this process writes while others read it: who reads it, and how it ended.
+/// A blob that this process writes while others read it, with its readers and its result.
 final class StreamProduction: Sendable {
   fileprivate struct State {
-    /// The task that begins it is the first.
+    /// The number of readers. The first is the task that begins the production.
     var readers = 1
-    /// Where the reader is that is furthest.
     var furthest: Int64 = 0
     var producer: Task<Void, Never>?
     var failure: (any Error)?
-    /// Appends that wait for a reader to pass an offset.
     var ahead = WaitList<SuspendedTask<Void, Int64>>()
     var isAbandoned = false
   }
 
   let key: BlobKey
   let options: StreamOptions
-  /// When there is something to read, or it is known that there will be nothing.
+  /// The event that bytes can be read, or that there will be no bytes.
   let opening = Moment()
-  /// When nothing of it is left but what it has stored.
+  /// The event that the production has ended.
   let end = Moment()
   private let state = Lock(State())
 
@@ -28,7 +26,6 @@ final class StreamProduction: Sendable {
     self.options = options
   }
 
-  /// The producer's error.
   var failure: (any Error)? {
     get { state.withLock { $0.failure } }
     set { state.withLock { $0.failure = newValue } }
@@ -38,7 +35,6 @@ final class StreamProduction: Sendable {
 // MARK: - Its beginning
 
 extension StreamProduction {
-  /// Runs the producer, whose first reader has joined.
   func start(_ produce: @escaping @Sendable () async -> Void) {
     let producer = Task { @concurrent in await produce() }
     let isAbandoned = state.withLock { state in
@@ -52,7 +48,7 @@ extension StreamProduction {
 // MARK: - Its readers
 
 extension StreamProduction {
-  /// - Returns: false if the last reader has left before: the producer ends.
+  /// Adds a reader, or returns `false` if the last one has left and the producer ends.
   func join() -> Bool {
     state.withLock { state in
       guard !state.isAbandoned else { return false }
@@ -61,12 +57,12 @@ extension StreamProduction {
     }
   }
 
-  /// A reader is gone. The last one ends the producer, unless that finishes alone.
+  /// Removes a reader. The last one ends the producer, unless `finishesAlone` is set.
   func leave() {
     let (producer, ahead) = state.withLock { state -> (Task<Void, Never>?, [SuspendedTask<Void, Int64>]) in
       state.readers -= 1
       guard state.readers == 0 else { return (nil, []) }
-      // Nobody has to be waited for any more.
+      // Without readers, appends do not wait.
       let ahead = state.ahead.removeAll()
       guard !options.finishesAlone else { return (nil, ahead) }
       state.isAbandoned = true
@@ -84,9 +80,7 @@ extension StreamProduction {
     for append in ahead { append.continuation.resume() }
   }
 
-  /// Returns once a reader has passed an offset, or there is no reader.
-  ///
-  /// - Throws: `CancellationError` if the task is cancelled.
+  /// Waits until a reader has passed an offset, or the last reader has left.
   func waitForReaders(toPass offset: Int64) async throws {
     try await state.wait(in: \.ahead, for: offset) { state, _ in
       state.furthest >= offset || state.readers == 0 ? () : nil
@@ -99,10 +93,9 @@ extension StreamProduction {
 final class StreamTable: Sendable {
   private let productions = Lock<[BlobKey: StreamProduction]>([:])
 
-  /// The production of a key; nil if none is under way.
   func production(of key: BlobKey) -> StreamProduction? { productions.withLock { $0[key] } }
 
-  /// The production of a key, which the caller has to begin if it is new.
+  /// Returns the production of a key, which the caller must begin if it is new.
   func production(of key: BlobKey, _ options: StreamOptions) -> (StreamProduction, isNew: Bool) {
     productions.withLock { productions in
       if let production = productions[key] { return (production, false) }
