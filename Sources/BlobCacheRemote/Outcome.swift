@@ -1,6 +1,6 @@
 internal import Locks
 
-/// What a piece of work ends with, for all tasks that wait for it. A task that is cancelled waits no longer.
+/// The result of an operation for any number of waiting tasks. A cancelled task stops waiting.
 final class Outcome<Value: Sendable>: Sendable {
   private struct State {
     var result: Result<Value, any Error>?
@@ -10,7 +10,6 @@ final class Outcome<Value: Sendable>: Sendable {
 
   private let state = Lock(State())
 
-  /// Says the result, if none is said yet.
   func end(_ result: Result<Value, any Error>) {
     let waiters = state.withLock { state -> [Int: CheckedContinuation<Value, any Error>] in
       guard state.result == nil else { return [:] }
@@ -21,9 +20,6 @@ final class Outcome<Value: Sendable>: Sendable {
     for waiter in waiters.values { waiter.resume(with: result) }
   }
 
-  /// Waits for the result.
-  ///
-  /// - Throws: what the work ended with; `CancellationError` if the task is cancelled.
   func value() async throws -> Value {
     let number = state.withLock { state in
       state.lastNumber += 1
@@ -33,7 +29,7 @@ final class Outcome<Value: Sendable>: Sendable {
       try await withCheckedThrowingContinuation { continuation in
         let result = state.withLock { state -> Result<Value, any Error>? in
           if let result = state.result { return result }
-          // Looked at under the lock: a cancellation after this finds the waiter.
+          // The check is under the lock, so that a later cancellation finds the waiter.
           if Task.isCancelled { return .failure(CancellationError()) }
           state.waiters[number] = continuation
           return nil

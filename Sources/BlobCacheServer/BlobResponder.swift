@@ -2,46 +2,46 @@ public import BlobCache
 internal import BlobRecord
 internal import Logging
 
-/// Answers requests over HTTP with the blobs of a cache, without knowing how requests arrive.
+/// Answers HTTP requests with the blobs of a cache, independently of a transport.
 ///
-/// Spec/Server.md has the routes, fields and statuses. A request is a value and so is its answer, but for bodies, which
-/// are streams in constant memory. It may be called from any number of tasks.
+/// Spec/Server.md describes the routes, fields and statuses. Requests and responses are values, except for bodies,
+/// which are streams in constant memory. Any number of tasks can use a responder concurrently.
 public struct BlobResponder: Sendable {
   public let cache: BlobCache
   public let configuration: Configuration
   let logger: Logger
   let requests = RequestCounts()
-  /// What the bodies of all requests may take while they arrive.
   var bodies: (inMemory: BodyBudget, onDisk: BodyBudget)
-  /// The name of the directory and a slash, where there are many; else empty.
   var place = ""
   let viewer = ViewerState()
-  /// nil of a server that is not for one browser alone.
   let entrance: Entrance?
   let soundFiles = SoundFiles()
-  /// Whether a blob that is in memory may have to be asked for in the remote tier.
+  /// A Boolean value that indicates whether blobs in memory may have to be revalidated with the remote tier.
   let revalidates: Bool
 
   public struct Configuration: Sendable {
-    /// Names that requests may give as their host, beside IP addresses and `localhost`; nil for any.
+    /// The host names that requests may specify in addition to IP addresses and `localhost`, or `nil` for any name.
     ///
-    /// With any name, a page of another site could reach the server by a name of its own that leads here.
+    /// With any name, another site could access the server through a host name that resolves to this machine.
     public var hostNames: Set<String>? = []
-    /// Who may do what. Anybody may do everything, if nothing is said.
+    /// The access control, which allows every request by default.
     public var access = AccessControl()
-    /// Whether requests that change something are refused.
+    /// A Boolean value that indicates whether requests that change data are refused.
     public var isReadOnly = false
-    /// A token that `/ui/enter` exchanges once for a cookie, which every request needs; nil for a server that needs none.
+    /// A one-time token that `/ui/enter` exchanges for a required cookie, or `nil` to require no cookie.
     public var entranceToken: String?
-    /// How long products of a build tool live after their last use; others as long as the directory's default says.
+    /// The lifetimes of a build tool's products after their last use.
     ///
-    /// A request that names a time to live has that.
+    /// The directory's default applies to tools without an entry. A time to live in a request takes precedence.
     public var toolLifetimes: [BuildTool: Duration] = [:]
 
-    /// Bytes in memory that the bodies of all requests together may take while they arrive. More is answered with 503.
+    /// The maximum number of bytes of memory that all request bodies together occupy during their transfer.
+    ///
+    /// Requests beyond this limit are answered with 503.
     public var bodyBytesInMemory: Int64 = 64 << 20
-    /// Bytes on the disk that bodies of more than 256 KiB may take together while they arrive. More is answered with 503,
-    /// but for one body alone.
+    /// The maximum number of bytes on disk that bodies of more than 256 KiB together occupy during their transfer.
+    ///
+    /// Requests beyond this limit are answered with 503, except for a single body.
     public var bodyBytesOnDisk: Int64 = 4 << 30
 
     public init() {}
@@ -59,9 +59,9 @@ public struct BlobResponder: Sendable {
     revalidates = cache.configuration.remote?.revalidatesAfter != nil
   }
 
-  /// The answer to a request. Failures are answers too.
+  /// Returns the response to a request. Errors become responses too.
   ///
-  /// - Complexity: a body of more than 256 KiB takes the memory of a piece.
+  /// - Complexity: A body of more than 256 KiB requires the memory of one piece.
   public func respond(to request: ServerRequest) async -> ServerResponse {
     await withSpan(of: request) { await response(to: request) }
   }
@@ -85,7 +85,6 @@ public struct BlobResponder: Sendable {
     return request.method == "HEAD" ? response.withoutBody : response
   }
 
-  /// - Parameter found: becomes the route, once it is known.
   private func answer(_ request: ServerRequest, _ found: inout Route?) async throws -> ServerResponse {
     try OriginRule(hostNames: configuration.hostNames).check(request)
     var caller = entrance == nil ? try configuration.access.caller(of: request) : .anyone
@@ -121,7 +120,7 @@ public struct BlobResponder: Sendable {
   }
 
   private static func refusal(of method: String, for route: Route) -> ServerResponse {
-    // A method that no server is to know is 501, so that its sender does not try it elsewhere (RFC 9110, 9.1).
+    // A method that no server is expected to know gets 501, so that clients do not retry elsewhere (RFC 9110, 9.1).
     let known = ["GET", "HEAD", "PUT", "DELETE", "POST", "OPTIONS", "PATCH", "TRACE", "CONNECT", "PROPFIND", "MKCOL"]
     let status = known.contains(method) ? 405 : 501
     return Refusal(status, "this is not done here", fields: ["Allow": route.allowedMethods]).response
@@ -129,7 +128,7 @@ public struct BlobResponder: Sendable {
 }
 
 extension BlobResponder {
-  /// Whether the directory can be used: its statistics are read, which opens it.
+  /// Reading the statistics opens the directory.
   private func readiness() async throws -> ServerResponse {
     _ = try await cache.statistics()
     return .line(200, "ready")

@@ -1,4 +1,4 @@
-// `Data` and `URL` for all files of the target. Linux has them without the rest of Foundation, whose start-up each program would pay for.
+// Exports `Data` and `URL` to all files of the target. On Linux, this avoids the startup cost of the full Foundation.
 #if canImport(FoundationEssentials)
   @_exported public import FoundationEssentials
 #else

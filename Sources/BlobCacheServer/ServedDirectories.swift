@@ -1,25 +1,23 @@
 internal import BlobRecord
 
-/// What a server serves: one directory, or many, each behind its name at the beginning of the path.
+/// The directories of a server: one directory, or several with a name as the first component of the path.
 ///
-/// `/healthz` and `/readyz` are for all of them together. Tokens hold for all, and the beginnings of keys that they allow are
-/// of a name, a slash and a key.
+/// `/healthz`, `/readyz` and tokens apply to all directories. Key prefixes of tokens begin with a name and a slash.
 public struct ServedDirectories: Sendable {
-  /// nil for one directory without a name.
   private let named: [String: BlobResponder]?
-  /// The one, or any of many: all have one access control and one clock.
+  /// Any of the directories, because all share the access control and the clock.
   let first: BlobResponder
 
-  /// One directory, whose routes begin at `/`.
+  /// Creates a server of one directory, whose routes begin at `/`.
   public init(_ responder: BlobResponder) {
     named = nil
     first = responder
   }
 
-  /// Many directories; what bodies may take while they arrive is what the first one allows, for all together.
+  /// Creates a server of several directories, which share the body budgets of the first one.
   ///
-  /// - Parameter responders: by their names, of which each is fit by `isName`.
-  /// - Precondition: there is one at least.
+  /// - Parameter responders: The responders with their names, which satisfy `isName`.
+  /// - Precondition: `responders` is not empty.
   public init(_ responders: [(name: String, responder: BlobResponder)]) {
     first = responders[0].responder
     var named: [String: BlobResponder] = [:]
@@ -32,7 +30,8 @@ public struct ServedDirectories: Sendable {
     self.named = named
   }
 
-  /// Whether a directory can have a name: letters of ASCII, digits, `-`, `_` and dots, and no path of the whole server.
+  /// Returns a Boolean value that indicates whether a text is a valid name of a directory: ASCII letters, digits, `-`,
+  /// `_` and dots, except for dots only and paths of the server itself.
   public static func isName(_ text: some StringProtocol) -> Bool {
     !text.isEmpty && !text.utf8.allSatisfy { $0 == UInt8(ascii: ".") } && !["healthz", "readyz"].contains(String(text))
       && text.utf8.allSatisfy { byte in
@@ -45,7 +44,7 @@ public struct ServedDirectories: Sendable {
       }
   }
 
-  /// The answer to a request, as `BlobResponder.respond`.
+  /// Returns the response to a request, like `BlobResponder.respond`.
   public func respond(to request: ServerRequest) async -> ServerResponse {
     guard let named else { return await first.respond(to: request) }
     let path = request.target.prefix { $0 != "?" }
@@ -62,7 +61,6 @@ public struct ServedDirectories: Sendable {
     return await responder.respond(to: request)
   }
 
-  /// Ready if each is.
   private func readiness(_ request: ServerRequest, _ named: [String: BlobResponder]) async -> ServerResponse {
     for (_, responder) in named.sorted(by: { $0.key < $1.key }) {
       let response = await responder.respond(to: request)

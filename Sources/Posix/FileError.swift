@@ -1,6 +1,6 @@
 package import SystemPackage
 
-/// A system call that failed: which, on what, and why.
+/// A failed system call, with its location and errno.
 package struct FileError: Error, Sendable {
   package let call: SystemCall
   package let location: Location
@@ -16,12 +16,12 @@ package struct FileError: Error, Sendable {
 }
 
 extension FileError: CustomStringConvertible {
-  /// Such as `open(2): Permission denied: /var/cache/x`.
+  /// A description such as `open(2): Permission denied: /var/cache/x`.
   package var description: String { "\(call.manualPage): \(errno): \(path.string)" }
 }
 
 extension Errno {
-  /// The error of open(2) for a socket.
+  /// The errno of open(2) for a socket.
   static var openedSocket: Errno {
     #if canImport(Darwin)
       .notSupportedOnSocket
@@ -31,9 +31,7 @@ extension Errno {
   }
 }
 
-/// The kinds of system call that this package makes.
-///
-/// Errors name them; tests count them and make them fail.
+/// The kinds of system calls, to which errors refer, and by which tests count calls and inject failures.
 package enum SystemCall: String, CaseIterable, Sendable {
   case open, openBeneath, openCached, openDirectory, openUnnamed, openMemory, close
   case status, read, readCached, write, truncate, sync
@@ -42,10 +40,9 @@ package enum SystemCall: String, CaseIterable, Sendable {
   case setPermissions, setOwner, lock, lockByte, unlockByte, askForLock, lease
   case volumeStatus, allocate, allocateRange, reserve, punchHole, map, readAttribute, listAttributes
   case workingDirectory, pipe, poll, writeTrigger
-  // Steps in memory that processes share, where a test may step in as before a call.
+  // Steps in shared memory, which a test can intercept like system calls.
   case takeStripe, freeStripe, announce, exchangeEntry, markDead, growIndex
 
-  /// The manual page to look the call up in.
   package var manualPage: String {
     switch self {
     case .open, .openDirectory, .openUnnamed: "open(2)"

@@ -13,20 +13,17 @@ package import SystemPackage
   internal import Android
 #endif
 
-/// The one door to the file system: every call goes through `perform`.
+/// The gateway to the file system: every system call goes through `perform`.
 ///
-/// There, interrupted calls are retried, errno becomes a typed error, and a test may step in. The location of a call is
-/// only computed when it is asked for.
+/// It retries interrupted calls, converts errno to a typed error, and lets tests intercept the call. The location of
+/// a call is computed only if it is needed.
 package final class Files: Sendable {
   private let intercept: Interceptor?
-  /// Whether there is an interceptor: cheaper to ask than the closure, which would be retained.
+  /// A Boolean value that indicates whether `intercept` is set; cheaper to read than the closure, which is retained.
   private let isIntercepted: Bool
   private let clock: Clock
-  /// Whether there is a clock: cheaper to ask, as above.
   private let hasClock: Bool
-  /// The budget of files that may stay open from one operation to the next.
   package let budget: OpenFileBudget
-  /// `AccessTime.tellsOwner`, but for tests.
   private let accessTimeTellsOwner: Bool
   private let openBeneathRefused = Atomic(false)
   private let unnamedFilesRefused = Atomic(false)
@@ -44,42 +41,38 @@ package final class Files: Sendable {
     hasClock = clock != nil
   }
 
-  /// Milliseconds on a clock that only goes forward, as `SystemClock.coarseMilliseconds`.
+  /// The time in milliseconds on a monotonic clock, as `SystemClock.coarseMilliseconds`.
   package var moment: Int64 { hasClock ? momentOfClock() : SystemClock.coarseMilliseconds() }
 
   @inline(never)
   private func momentOfClock() -> Int64 { clock() }
 
-  /// Kept out of the callers, whose fast path is then the system call alone.
+  /// Not inlined, so that the fast path of callers contains only the system call.
   @inline(never)
   private func interception(of call: SystemCall, _ location: Location) -> Interception? {
-    // It stands for the kernel, and for other processes, which hold none of this thread's locks.
+    // The interceptor acts as the kernel or as another process, neither of which holds locks of this thread.
     intercept.flatMap { intercept in LockOrder.outside { intercept(call, location) } }
   }
 
-  /// Whether the kernel, or a filter before it, has refused `openat2`.
-  ///
-  /// From then on paths are walked.
+  /// A Boolean value that indicates whether `openat2` was refused, so that paths are opened component by component.
   var refusesOpenBeneath: Bool { openBeneathRefused.load(ordering: .relaxed) }
 
   func noteOpenBeneathRefused() { openBeneathRefused.store(true, ordering: .relaxed) }
 
-  /// Whether files without a name, or naming them later, were refused.
-  ///
-  /// The kernel, the file system or a filter may do so. From then on files get a name at once.
+  /// A Boolean value that indicates whether unnamed files were refused, so that new files are created with a name.
   package var refusesUnnamedFiles: Bool { unnamedFilesRefused.load(ordering: .relaxed) }
 
   func noteUnnamedFilesRefused() { unnamedFilesRefused.store(true, ordering: .relaxed) }
 
-  /// Whether a file was met whose time of access is not ours to leave alone.
+  /// A Boolean value that indicates whether `O_NOATIME` was refused for a file, because another user owns it.
   var refusesToSpareAccessTime: Bool { accessTimeRefused.load(ordering: .relaxed) }
 
   func noteAccessTimeRefused() { accessTimeRefused.store(true, ordering: .relaxed) }
 
-  /// Whether the opening by `sparingAccessTime` alone shows that the file is the caller's.
+  /// A Boolean value that indicates whether an open by `sparingAccessTime` proves that the caller owns the file.
   var hasOpenedOwnFile: Bool { accessTimeTellsOwner && !refusesToSpareAccessTime }
 
-  /// Makes a call that answers -1 and sets errno when it fails; EINTR is retried.
+  /// Makes a call that returns -1 and sets errno if it fails; the call is retried after EINTR.
   @inline(__always)
   @discardableResult
   func perform<Result: FixedWidthInteger & SignedInteger>(
@@ -99,13 +92,10 @@ package final class Files: Sendable {
     }
   }
 
-  /// Reads or writes `count` bytes in as many calls as it takes.
+  /// Reads or writes `count` bytes with as many calls as needed, or with one call if `endsShort` is set.
   ///
-  /// - Parameters:
-  ///   - endsShort: whether one call must do, with however few bytes.
-  ///   - body: transfers up to `limit` bytes, `done` of the `count` being behind it.
-  /// - Returns: how many bytes were transferred: fewer than `count` only at the end of a file that is read, or by one
-  ///   call.
+  /// - Parameter body: Transfers up to `limit` bytes after the first `done` bytes.
+  /// - Returns: The number of bytes, which is lower only at the end of a file that is read, or after one call.
   @inline(__always)
   func transfer(
     _ call: SystemCall, _ location: @autoclosure () -> Location, count: Int, endsShort: Bool = false,
@@ -113,7 +103,7 @@ package final class Files: Sendable {
   ) throws(FileError) -> Int {
     var done = 0
     while done < count {
-      // Darwin refuses more than 2 GiB at once.
+      // Darwin refuses more than 2 GiB per call.
       var limit = min(count - done, 1 << 30)
       var failure: Errno?
       if isIntercepted {
@@ -131,7 +121,7 @@ package final class Files: Sendable {
           continue
         }
         if moved == 0 {
-          // A read has met the end of the file. A write that moves nothing and reports no error would never end.
+          // A read has reached the end of the file. A write that transfers nothing without an error would never end.
           if call == .read || call == .readCached { return done }
           failure = .ioError
         }
@@ -142,23 +132,20 @@ package final class Files: Sendable {
     return done
   }
 
-  /// Asks for the status of an open file.
   func status(of descriptor: CInt, _ location: @autoclosure () -> Location) throws(FileError) -> Stat {
     var raw = CInterop.Stat()
     try perform(.status, location()) { unsafe blob_status(descriptor, &raw) }
     return Stat(rawValue: raw)
   }
 
-  /// The status of the regular file behind the caller's descriptor; nil for other types.
-  ///
-  /// Nothing of the cache is read through it.
+  /// Returns the status of the regular file of a caller's descriptor, or `nil`; no cache data is read through it.
   package static func statusOfRegularFile(_ descriptor: FileDescriptor) -> Stat? {
     var raw = CInterop.Stat()
     let isRegular = unsafe blob_status(descriptor.rawValue, &raw) == 0 && Stat(rawValue: raw).type == .regular
     return isRegular ? Stat(rawValue: raw) : nil
   }
 
-  /// Closes a descriptor. An interrupted close has closed it on every platform we run on, so it is never retried.
+  /// Closes a descriptor without a retry, because an interrupted close has closed it on every supported platform.
   func close(_ descriptor: CInt, _ location: @autoclosure () -> Location) throws(FileError) {
     let interception = isIntercepted ? interception(of: .close, location()) : nil
     let result = LockableDescriptor.close(descriptor)
@@ -168,11 +155,7 @@ package final class Files: Sendable {
 }
 
 extension Files {
-  /// The text of a small file, as the kernel generates some; nil if missing.
-  ///
-  /// It is nil also for anything but a regular file.
-  ///
-  /// - Parameter limit: bytes; the rest is cut off.
+  /// Returns up to `limit` bytes of a small file as text, or `nil` if no regular file exists at the path.
   package func text(of path: FilePath, limit: Int = 1 << 16) throws(FileError) -> String? {
     guard let name = path.lastComponent?.string,
       let directory = try Directory(at: path.removingLastComponent(), files: self),
@@ -184,9 +167,7 @@ extension Files {
     return unsafe String(decoding: buffer[..<count], as: UTF8.self)
   }
 
-  /// Opens a file of the kernel's, to write a trigger into it and watch it.
-  ///
-  /// It is nil if there is no such regular file.
+  /// Opens a file of the kernel to write a trigger to it and watch it, or returns `nil` if no such file exists.
   package func watchedFile(at path: FilePath, writing trigger: String) throws(FileError) -> WatchedFile? {
     guard let name = path.lastComponent?.string,
       let directory = try Directory(at: path.removingLastComponent(), files: self),
@@ -197,8 +178,9 @@ extension Files {
   }
 }
 
-/// How many files a process keeps open only to spare itself opening them again. Those that it may have open are its own, so
-/// they are few beside them, however many caches it has.
+/// The number of files that a process keeps open only to avoid opening them again.
+///
+/// Open files are a resource of the process, so the limit is small, and all caches of the process share it.
 package final class OpenFileBudget: Sendable {
   private let limit: Int
   private let taken = Atomic(0)
@@ -207,12 +189,10 @@ package final class OpenFileBudget: Sendable {
 
   package static let ofProcess = OpenFileBudget(limit: share(of: CurrentProcess.openFileLimit))
 
-  /// A 64th of the open files that a process may have, and at most 256.
-  ///
-  /// - Parameter openFileLimit: nil without a limit.
+  /// Returns a 64th of the process's limit for open files, and at most 256.
   package static func share(of openFileLimit: Int?) -> Int { min(256, (openFileLimit ?? .max) / 64) }
 
-  /// - Returns: false if there are as many as may be.
+  /// - Returns: `false` if the limit is reached.
   package func take() -> Bool {
     if taken.wrappingAdd(1, ordering: .relaxed).newValue <= limit { return true }
     giveBack(1)

@@ -1,14 +1,12 @@
 package import SystemPackage
 
-/// A place in the file system: a directory's path and names relative to it.
+/// A location in the file system: the path of a directory, and names relative to it.
 ///
-/// They are joined only when the path is asked for. Descriptors carry one for their errors; copying it allocates
-/// nothing, and neither does going down by a name or two.
+/// The parts are joined only when the path is needed. Descriptors have a location for their errors; neither copying
+/// it nor appending one or two names allocates.
 package struct Location: Sendable {
   private let directory: FilePath
-  /// Where it lies below the directory; empty if it lies in the directory itself.
   private let subdirectory: String
-  /// Empty for the directory itself.
   private let name: String
 
   package init(_ directory: FilePath, _ name: String = "") {
@@ -21,7 +19,6 @@ package struct Location: Sendable {
     self.name = name
   }
 
-  /// A place in this one, or in a subdirectory of this one.
   func appending(_ name: String, in subdirectory: String = "") -> Location {
     Location(directory, Self.joined(Self.joined(self.subdirectory, self.name), subdirectory), name)
   }
@@ -36,7 +33,7 @@ package struct Location: Sendable {
   }
 }
 
-/// Device and inode, which tell a file or directory from every other one.
+/// The device and the inode, which identify a file or directory.
 package struct FileIdentity: Hashable, Sendable {
   private let device: DeviceID
   private let inode: UInt64

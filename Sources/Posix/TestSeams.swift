@@ -5,23 +5,21 @@ package import SystemPackage
 extension Files {
   /// A test's decision about a call that is about to happen.
   package enum Interception: Sendable {
-    /// The call does not happen and fails so.
     case fail(Errno)
-    /// The call is not made and has this result; not for transfers.
+    /// The call is skipped and returns the result; not for transfers.
     case answer(Int)
-    /// The call transfers at most this many bytes.
     case transferAtMost(Int)
   }
 
-  /// The place comes unjoined: a test that only counts calls need not pay for paths.
+  /// The location is not joined, so that a test that only counts calls does not pay for paths.
   package typealias Interceptor = @Sendable (SystemCall, Location) -> Interception?
 
-  /// What `moment` answers in a test: what is looked at once a second costs calls that depend on the machine's load else.
+  /// The clock of `moment` in a test. Otherwise, calls made once a second would depend on the machine's load.
   package typealias Clock = @Sendable () -> Int64
 }
 
 extension SystemCall {
-  /// Whether it is a step in shared memory, and no system call.
+  /// A Boolean value that indicates whether the case is a step in shared memory instead of a system call.
   package var isStep: Bool {
     switch self {
     case .takeStripe, .freeStripe, .announce, .exchangeEntry, .markDead, .growIndex: true
@@ -29,9 +27,9 @@ extension SystemCall {
     }
   }
 
-  /// Whether the call may wait for a disk, a lock or another process, on a local file system.
+  /// A Boolean value that indicates whether the call may wait; Spec/Performance.md has the reasons.
   ///
-  /// Spec/Performance.md argues for each that does not. Of `status` this holds for an open file, not for a name.
+  /// For `status`, the value applies to open files, not to names.
   package var mayWait: Bool {
     switch self {
     case .openCached, .readCached, .status, .close: false

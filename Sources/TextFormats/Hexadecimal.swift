@@ -1,10 +1,7 @@
-/// Bytes and numbers in hexadecimal digits.
 package enum Hexadecimal {
   private static let lowerCaseDigits = Array("0123456789abcdef".utf8)
 
-  /// Two lower-case digits for each byte.
-  ///
-  /// - Complexity: O(*n*) for *n* bytes.
+  /// Returns two lowercase digits for each byte.
   package static func text(_ bytes: some Sequence<UInt8>) -> String {
     var text: [UInt8] = []
     text.reserveCapacity(2 * bytes.underestimatedCount)
@@ -15,15 +12,13 @@ package enum Hexadecimal {
     return String(decoding: text, as: UTF8.self)
   }
 
-  /// A number in upper-case digits, with leading zeros up to the given number of digits.
+  /// Returns uppercase digits, padded with leading zeros to the given number of digits.
   package static func text(_ number: some UnsignedInteger, digits: Int) -> String {
     let text = String(number, radix: 16, uppercase: true)
     return String(repeating: "0", count: max(0, digits - text.count)) + text
   }
 
-  /// The bytes that a text of digits in either case stands for.
-  ///
-  /// - Returns: `nil` if the number of digits is odd, or if a character is not a digit.
+  /// Parses digits of either case, or returns `nil` if their number is odd or a character is not a digit.
   package static func bytes(_ text: some StringProtocol) -> [UInt8]? {
     let digits = Array(text.utf8)
     guard digits.count.isMultiple(of: 2) else { return nil }
@@ -35,7 +30,6 @@ package enum Hexadecimal {
     return bytes
   }
 
-  /// The value of an ASCII digit in either case.
   package static func value(_ digit: UInt8) -> UInt8? {
     switch digit {
     case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
@@ -43,7 +37,6 @@ package enum Hexadecimal {
     }
   }
 
-  /// The value of an ASCII digit whose letters are upper case.
   package static func upperCaseValue(_ digit: UInt8) -> UInt8? {
     switch digit {
     case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")

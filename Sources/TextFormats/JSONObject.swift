@@ -12,7 +12,6 @@ package struct JSONObject {
     add("type", type)
   }
 
-  /// Creates an object that is a member of another.
   package init() { abbreviatesTabs = true }
 
   package var text: String { "{" + members + "}" }
@@ -30,7 +29,7 @@ package struct JSONObject {
     add(name, literal: "\((seconds * 1e6).rounded() / 1e6)")
   }
 
-  /// Adds a share of a whole, rounded to the millionth.
+  /// Adds a ratio, rounded to the millionth.
   package mutating func add(_ name: String, ratio: Double?) {
     add(name, literal: ratio.map { "\(($0 * 1e6).rounded() / 1e6)" })
   }
@@ -50,9 +49,7 @@ package struct JSONObject {
     members += quoted(name) + ":" + (literal ?? "null")
   }
 
-  /// The text as a string of RFC 8259, section 7.
-  ///
-  /// Quotation mark, reverse solidus and control characters are escaped, the rest is UTF-8.
+  /// Escapes quotation marks, backslashes and control characters (RFC 8259, section 7).
   private func quoted(_ text: String) -> String {
     let needsEscape = text.utf8.contains { $0 < 0x20 || $0 == 0x7F || $0 == 0x22 || $0 == 0x5C }
     guard needsEscape else { return "\"\(text)\"" }

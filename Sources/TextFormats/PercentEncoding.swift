@@ -1,11 +1,8 @@
-/// Escapes of a percent sign and two hexadecimal digits, as URLs have them (RFC 3986, section 2.1).
+/// Percent-encoding of URLs (RFC 3986, section 2.1).
 package enum PercentEncoding {
   private static let digits = Array("0123456789ABCDEF".utf8)
 
   /// Escapes every byte except ASCII letters, ASCII digits, `-`, `.`, `_` and `~`, as AWS Signature Version 4 requires.
-  ///
-  /// - Parameter keepsSlashes: A Boolean value that indicates whether slashes are left as they are, as in a path.
-  /// - Complexity: O(*n*) for *n* bytes.
   package static func encoded(_ text: String, keepsSlashes: Bool = false) -> String {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(text.utf8.count)
@@ -19,24 +16,20 @@ package enum PercentEncoding {
     return String(decoding: bytes, as: UTF8.self)
   }
 
-  /// Appends the escape of a byte.
   package static func append(_ byte: UInt8, to bytes: inout [UInt8]) {
     bytes.append(UInt8(ascii: "%"))
     bytes.append(digits[Int(byte >> 4)])
     bytes.append(digits[Int(byte & 15)])
   }
 
-  /// The text without its escapes.
-  ///
-  /// - Returns: `nil` if an escape is incomplete, or if the decoded bytes are not UTF-8.
+  /// Decodes a text, or returns `nil` if an escape is incomplete or the decoded bytes are not UTF-8.
   package static func decoded(_ text: some StringProtocol) -> String? {
     bytes(decoding: Substring(text)).flatMap { String(validating: $0, as: UTF8.self) }
   }
 
-  /// The bytes of a text whose escapes are replaced by the bytes that they stand for.
+  /// Decodes a text, or returns `nil` if two digits do not follow a percent sign.
   ///
-  /// - Parameter digit: The value of a hexadecimal digit, or `nil` for a byte that is not accepted as one.
-  /// - Returns: `nil` if a percent sign is not followed by two digits.
+  /// - Parameter digit: Returns the value of a hexadecimal digit, or `nil` for a byte that is not accepted as a digit.
   package static func bytes(
     decoding text: Substring, digit: (UInt8) -> UInt8? = Hexadecimal.value
   ) -> [UInt8]? {
@@ -54,7 +47,6 @@ package enum PercentEncoding {
     return decoded
   }
 
-  /// Returns a Boolean value that indicates whether a URL never needs an escape for this byte.
   package static func isUnreserved(_ byte: UInt8) -> Bool {
     switch byte {
     case UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"): true
@@ -62,7 +54,6 @@ package enum PercentEncoding {
     }
   }
 
-  /// Returns a Boolean value that indicates whether a byte is an ASCII letter or digit.
   package static func isLetterOrDigit(_ byte: UInt8) -> Bool {
     switch byte {
     case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

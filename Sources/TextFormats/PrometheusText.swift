@@ -1,4 +1,4 @@
-/// Metrics in the text format that Prometheus reads.
+/// Metrics in the text format of Prometheus.
 ///
 /// Source: https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
 package struct PrometheusText {
@@ -10,12 +10,10 @@ package struct PrometheusText {
 
   package init() {}
 
-  /// Begins a family of series.
   package mutating func family(_ name: String, _ kind: Kind, _ help: String) {
     text += "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n"
   }
 
-  /// Adds the value of one series of the family that was begun last.
   package mutating func series(
     _ name: String, _ labels: [(String, String)], _ value: some CustomStringConvertible
   ) {

@@ -1,24 +1,19 @@
-/// Sizes and durations as people read them.
+/// Human-readable sizes and durations.
 package enum Quantities {
-  /// The decimal units of a number of bytes, smallest first.
   package static let byteUnits: [(suffix: String, bytes: Int64)] = [
     ("KB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("TB", 1_000_000_000_000),
     ("PB", 1_000_000_000_000_000), ("EB", 1_000_000_000_000_000_000),
   ]
 
-  /// The units of a duration, largest first. A year has 365 days.
+  /// A year has 365 days.
   private static let timeUnits: [(suffix: String, seconds: Int64)] = [
     ("y", 365 * 86_400), ("d", 86_400), ("h", 3600), ("m", 60),
   ]
 
-  /// Durations of this many seconds, 10,000 years, are not told in units.
+  /// 10,000 years. Longer durations are not formatted in units.
   package static let longestSeconds: Int64 = 10_000 * 365 * 86_400
 
-  /// A number of bytes to a tenth of a decimal unit, such as `512 B` or `34.2 KB`.
-  ///
-  /// - Parameters:
-  ///   - count: The number of bytes. A negative number is written as 0.
-  ///   - units: The units to choose from, smallest first.
+  /// Formats a number of bytes to a tenth of a decimal unit, such as `512 B` or `34.2 KB`. Negative numbers become 0.
   package static func bytes(
     _ count: Int64, in units: ArraySlice<(suffix: String, bytes: Int64)> = byteUnits[...]
   ) -> String {
@@ -32,9 +27,7 @@ package enum Quantities {
     Int64((Double(bytes) / Double(unit) * 10).rounded())
   }
 
-  /// A duration in the largest unit that fits, such as `3h` for anything from three hours to less than four.
-  ///
-  /// - Parameter seconds: The duration in seconds. A negative number is written as 0.
+  /// Formats a duration in its largest unit, such as `3h` below four hours, or as `0s` if it is negative.
   package static func span(_ seconds: Int64) -> String {
     guard seconds < longestSeconds else { return "ages" }
     guard let unit = timeUnits.first(where: { seconds >= $0.seconds }) else { return "\(max(0, seconds))s" }

@@ -4,7 +4,7 @@
   internal import TextFormats
 
   extension HTTPEngine {
-    /// - Throws: `RemoteError`; `unsupported` for all servers but `blobcache serve`.
+    /// - Throws: `RemoteError`; `unsupported` for every server except `blobcache serve`.
     public func list(_ prefix: RemoteName, page: String?) async throws -> RemotePage {
       guard isBlobCache else {
         throw RemoteError(
@@ -14,7 +14,7 @@
       if let page { target += "&after=\(PercentEncoding.encoded(page))" }
       let answer = try await send(HTTPRequest(method: "GET", target: target))
       guard answer.status == 200 else { throw try await failure(answer, "GET", prefix) }
-      // A thousand keys of some kilobytes each.
+      // A page has at most a thousand keys of some kilobytes each.
       let bytes = try await answer.bytes(upTo: 1 << 24)
       var names: [RemoteName] = []
       for line in bytes.split(separator: UInt8(ascii: "\n")) {
@@ -56,7 +56,6 @@
     }
   }
 
-  /// A line of the list of `blobcache serve`; the last has no key.
   private struct ListedBlob: Decodable {
     let key: String?
   }

@@ -2,9 +2,9 @@
   public import BlobCache
   internal import NIOHTTP1
 
-  /// A lease is an object `NAME%lease` of `blobcache serve` that holds its holder, and ends there by itself.
+  /// A lease is an object `NAME%lease` of `blobcache serve`, which contains its holder and expires automatically.
   extension HTTPEngine: RemoteLeasing {
-    /// - Throws: `RemoteError`; `unsupported` for all servers but `blobcache serve`.
+    /// - Throws: `RemoteError`; `unsupported` for every server except `blobcache serve`.
     public func acquireLease(_ name: RemoteName, as holder: String, for time: Duration) async throws -> Bool {
       guard isBlobCache else {
         throw RemoteError(
@@ -13,7 +13,7 @@
       let object = name.lease
       if try await take(object, as: holder, for: time, ["If-None-Match": "*"]) { return true }
       guard let (other, tag) = try await lease(object) else {
-        // It has ended just now.
+        // The lease has expired in the meantime.
         return try await take(object, as: holder, for: time, ["If-None-Match": "*"])
       }
       guard other == holder, let tag else { return false }
@@ -24,14 +24,13 @@
       let object = name.lease
       guard let (other, tag) = try await lease(object), other == holder, let tag else { return }
       let answer = try await send("DELETE", object, ["If-Match": tag])
-      // 412: another has it now.
+      // A status of 412 means that another holder has acquired the lease.
       guard (200..<300).contains(answer.status) || [404, 410, 412].contains(answer.status) else {
         throw try await failure(answer, "DELETE", object)
       }
       try await answer.finish()
     }
 
-    /// - Returns: false if the condition does not hold.
     private func take(
       _ object: RemoteName, as holder: String, for time: Duration, _ conditions: HTTPHeaders
     ) async throws -> Bool {
@@ -45,7 +44,6 @@
       return answer.status != 412
     }
 
-    /// Who holds the lease, and the version that says so.
     private func lease(_ object: RemoteName) async throws -> (holder: String, tag: String?)? {
       let answer = try await send("GET", object)
       switch answer.status {
@@ -59,7 +57,7 @@
   }
 
   extension RemoteName {
-    /// The object that is a lease of this one. No key's record has such a name: an escape follows each `%` in those.
+    /// A record never has this name, because an escape follows every `%` in it.
     var lease: RemoteName { RemoteName("\(string)%lease") }
   }
 #endif

@@ -1,32 +1,32 @@
 #if Remote
   extension HTTPEngine {
-    /// Where an HTTP server is, and how it is spoken to.
+    /// The settings of an HTTP engine.
     public struct Settings: Sendable {
-      /// The URL that names are added to.
+      /// The URL that is the prefix of all objects.
       public var endpoint: HTTPEndpoint
-      /// How the server is told an object's name.
+      /// The form of object names in requests.
       public var names = HTTPNames.path
-      /// Who the engine is.
+      /// The credential of the engine.
       public var credential = HTTPCredential.none
-      /// Certificates; for `https` alone.
+      /// The certificates for `https`.
       public var security = TransportSecurity()
-      /// Whether bytes and secrets may cross a network in plain text. To this machine itself they always may.
+      /// A Boolean value that indicates whether data and secrets may be sent unencrypted to other machines.
       public var allowsPlainHTTP = false
-      /// How many connections are open at once, at the most. More requests wait for one.
+      /// The maximum number of open connections. Further requests wait for one of them.
       public var connections = 32
-      /// How long a connection may take to be made, or a request to get one.
+      /// The timeout for a new connection, and for the wait for a free one.
       public var connectTime: Duration = .seconds(5)
 
-      /// - Parameter endpoint: the URL that names are added to. Below `/v1/blobs` it is taken for `blobcache serve`.
+      /// Creates settings with default values.
+      ///
+      /// - Parameter endpoint: The prefix URL of all objects. The path suffix `/v1/blobs` means `blobcache serve`.
       public init(_ endpoint: HTTPEndpoint) { self.endpoint = endpoint }
     }
   }
 
   extension HTTPEngine.Settings {
-    /// Whether the server is `blobcache serve`, by its path.
     var isBlobCache: Bool { endpoint.path.hasSuffix("/v1/blobs") }
 
-    /// - Throws: `RemoteSettingError` for plain HTTP to another machine, and for names that the server would not take.
     func check() throws(RemoteSettingError) {
       try endpoint.check(allowsPlainHTTP: allowsPlainHTTP)
       guard names == .sha256 else { return }
@@ -41,7 +41,7 @@
   }
 #endif
 
-/// How an engine tells an HTTP server who it is.
+/// The credential of an engine for an HTTP server.
 public enum HTTPCredential: Sendable {
   case none
   /// A user and a password (RFC 7617).
@@ -49,7 +49,6 @@ public enum HTTPCredential: Sendable {
   /// A token (RFC 6750).
   case bearer(Secret)
 
-  /// The setting that a message names when the server knows the caller not.
   var setting: String {
     switch self {
     case .none: "token-file or password-file, which is not given"
@@ -59,12 +58,12 @@ public enum HTTPCredential: Sendable {
   }
 }
 
-/// How an HTTP server is told the name of an object.
+/// The form of object names in requests to an HTTP server.
 public enum HTTPNames: String, CaseIterable, Hashable, Sendable {
-  /// As a path, each part escaped.
+  /// A path with percent-encoded components.
   case path
-  /// As the SHA-256 of the name in 64 hexadecimal digits, for servers that take no other: bazel-remote below `/ac`.
+  /// The SHA-256 of the name in 64 hexadecimal digits, for servers such as bazel-remote below `/ac`.
   ///
-  /// Such names tell no keys, so nothing is listed.
+  /// The names cannot be listed, because keys cannot be derived from digests.
   case sha256
 }

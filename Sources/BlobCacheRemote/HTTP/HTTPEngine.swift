@@ -5,20 +5,19 @@
   internal import NIOHTTP1
   internal import TextFormats
 
-  /// A server that keeps objects by their paths: GET, PUT and DELETE of HTTP/1.1.
+  /// A server that stores objects by path, with GET, PUT and DELETE of HTTP/1.1.
   ///
-  /// It speaks to `blobcache serve` (below `/v1/blobs`, where it lists too, and sets times to live), to nginx with WebDAV
-  /// and `create_full_put_path on`, and to others that take any path. By `HTTPNames.sha256`, it speaks to bazel-remote.
+  /// It supports `blobcache serve` (below `/v1/blobs`, with lists and times to live), nginx with WebDAV and
+  /// `create_full_put_path on`, bazel-remote with `HTTPNames.sha256`, and other servers that accept any path.
   public final class HTTPEngine: RemoteEngine {
     public let settings: Settings
     let transport: HTTPTransport
     private let authorization = Lock<(value: String, end: ContinuousClock.Instant)?>(nil)
 
-    /// Connects to nothing.
+    /// Creates an engine without connecting to the server.
     ///
-    /// - Parameter settings: where the server is.
-    /// - Throws: `RemoteSettingError` for plain HTTP to another machine, for names that the server would not take, and for
-    ///   files that cannot be used.
+    /// - Parameter settings: The settings of the engine.
+    /// - Throws: `RemoteSettingError` for invalid settings or files, and unencrypted HTTP to another machine.
     public init(_ settings: Settings) throws(RemoteSettingError) {
       try settings.check()
       self.settings = settings
@@ -29,7 +28,6 @@
 
     public var name: String { transport.engine }
 
-    /// Whether the server is `blobcache serve`, by its path.
     var isBlobCache: Bool { settings.isBlobCache }
 
     public func get(_ name: RemoteName) async throws -> RemoteObject? {
@@ -46,7 +44,7 @@
     public func head(_ name: RemoteName) async throws -> Data? {
       let answer = try await send("GET", name, ["Range": "bytes=0-63"])
       switch answer.status {
-      // A server without ranges begins with the whole.
+      // A server without support for ranges sends the whole object.
       case 200, 206: return try await answer.bytes(upTo: 64)
       case 404, 410:
         try await answer.finish()
@@ -61,7 +59,7 @@
     public func put(_ record: RemoteRecord, as name: RemoteName) async throws {
       var fields: HTTPHeaders = ["Content-Type": "application/octet-stream"]
       if isBlobCache {
-        // The record judges itself. The server frees its place a minute later, for clocks that differ.
+        // The record contains its expiry. The server removes it one minute later, because clocks differ.
         let rest = max(record.expiry.seconds - Int64(Date().timeIntervalSince1970), 0)
         fields.add(name: "X-BlobCache-TTL", value: "\(min(rest, 1 << 40) + 60)")
       }
@@ -102,7 +100,7 @@
       return try await transport.send(request)
     }
 
-    /// The field's value. It is made anew each minute, so that a token that is replaced is taken.
+    /// The value is cached for one minute, so that a replaced token is used soon.
     private func authorizationValue() async throws -> String? {
       let now = ContinuousClock.now
       if let known = authorization.withLock({ $0 }), now < known.end { return known.value }
@@ -130,19 +128,18 @@
       return value
     }
 
-    /// The error that an unexpected status stands for.
     func failure(_ answer: HTTPAnswer, _ method: String, _ object: RemoteName) async throws -> RemoteError {
       let body = String(decoding: try await answer.bytes(upTo: 1 << 12), as: UTF8.self)
       var (kind, advice) = HTTPFailure.meaning(
         of: answer.status, retryAfter: answer.retryAfter, credential: settings.credential, method: method,
         location: answer.field("Location"))
-      // bazel-remote looks into what it is sent, or at its name, unless it is told not to.
+      // By default, bazel-remote validates the content or the name of objects.
       if answer.status == 400, body.contains("SHA256"), settings.names == .path {
         (kind, advice) = (.refused, "the server names objects by their SHA-256; set names=sha256")
       } else if answer.status == 400, settings.names == .sha256, method == "PUT" {
         (kind, advice) = (.refused, "bazel-remote must be started with --disable_http_ac_validation")
       }
-      // nginx ends the handshake well, and says so afterwards.
+      // nginx completes the handshake without a certificate and refuses the request afterwards.
       if answer.status == 400, body.contains("SSL certificate") {
         (kind, advice) = (.refused, "the server takes no such certificate of a client; set cert and key")
       }

@@ -1,14 +1,6 @@
 internal import BlobCache
 
-/// What statuses of HTTP mean for a remote engine.
 enum HTTPFailure {
-  /// - Parameters:
-  ///   - status: one that the request did not expect.
-  ///   - retryAfter: the pause that the server asks for.
-  ///   - credential: what the request said who it is.
-  ///   - method: the request's.
-  ///   - location: where a redirect leads.
-  /// - Returns: the kind, and what to do.
   static func meaning(
     of status: Int, retryAfter: Duration?, credential: HTTPCredential, method: String, location: String? = nil
   ) -> (kind: RemoteError.Kind, advice: String) {
@@ -32,7 +24,7 @@ enum HTTPFailure {
     }
   }
 
-  /// An address for a message: without user, query and fragment, which may hold signatures and tokens.
+  /// Removes the user, query and fragment, which may contain signatures and tokens.
   static func withoutSecrets(_ location: String) -> String {
     let place = location.prefix { !"?#".contains($0) }
     guard let at = place.lastIndex(of: "@") else { return String(place.prefix(200)) }

@@ -5,18 +5,11 @@
   internal import NIOSSL
   internal import Synchronization
 
-  /// A connection to a server. Requests of several tasks are on their way at once; replies come in their order.
+  /// A connection with pipelining: several tasks send requests concurrently, and replies arrive in the same order.
   final class RESPConnection: Sendable {
     private let channel: any Channel
     private let state: RESPHandler.State
 
-    /// Connects.
-    ///
-    /// - Parameters:
-    ///   - time: how long that may take.
-    ///   - encryption: makes what encrypts; nil for none.
-    ///   - listener: takes what comes on channels that are listened to.
-    /// - Throws: what NIO throws.
     init(
       host: String, port: Int, within time: TimeAmount, encryption: (@Sendable () throws -> NIOSSLClientHandler)?,
       listener: (@Sendable (RESPValue) -> Void)? = nil
@@ -43,44 +36,34 @@
 
     var isOpen: Bool { channel.isActive && state.failure.withLock { $0 == nil } }
 
-    /// How busy it is: about the requests that wait.
     var load: Int { state.load.load(ordering: .relaxed) }
 
-    /// For how long nothing came, though a request waits; zero if none does.
+    /// The time without any received byte while requests are pending, or zero if none is pending.
     var silence: Duration {
       let sign = state.lastSign.load(ordering: .relaxed)
       return sign == 0 ? .zero : .nanoseconds((NIODeadline.now() - .uptimeNanoseconds(sign)).nanoseconds)
     }
 
-    /// Sends commands together, one behind the other.
-    ///
-    /// - Returns: the reply to each.
-    /// - Throws: why the connection ended; `CancellationError` if the task is cancelled.
     func send(_ commands: [RESPCommand]) async throws -> [RESPValue] {
       try Task.checkCancellation()
       let request = RESPRequest(commands)
       state.load.add(request.weight, ordering: .relaxed)
       channel.writeAndFlush(request).whenFailure { [state] error in
-        // The connection ended before the request was among those that wait.
+        // The connection ended before the handler queued the request.
         request.outcome.end(.failure(state.failure.withLock { $0 } ?? error))
       }
       return try await request.outcome.value()
     }
 
-    /// Ends the connection, and all that waits on it.
-    ///
-    /// - Parameter error: why.
     func close(_ error: any Error = ChannelError.alreadyClosed) {
       state.failure.withLock { $0 = $0 ?? error }
       channel.close(promise: nil)
     }
 
-    /// Ends the connection after a time, unless what it returns is cancelled before.
     func close(after time: TimeAmount, _ error: any Error) -> Scheduled<Void> {
       channel.eventLoop.scheduleTask(in: time) { [weak self] in self?.close(error) }
     }
 
-    /// Calls the body when the connection has ended.
     func whenClosed(_ body: @escaping @Sendable ((any Error)?) -> Void) {
       channel.closeFuture.whenComplete { [state] _ in body(state.failure.withLock { $0 }) }
     }

@@ -1,32 +1,25 @@
 #if Remote
   internal import NIOCore
 
-  /// Makes values of bytes as they come. What it keeps is bounded, whatever comes.
+  /// An incremental decoder with bounded memory for any input.
   struct RESPDecoder {
-    /// What one value may have at the most.
     struct Limits {
-      /// Arrays in arrays.
       var depth = 8
-      /// Bytes of a line.
       var lineByteCount = 1 << 16
-      /// Bytes of a string that is announced with its length.
       var bulkByteCount = 1 << 21
-      /// Bytes of all its lines and strings. Objects come in pieces, so none comes near it.
+      /// The total size of lines and strings. Objects are transferred in pieces, which are far smaller.
       var byteCount = 1 << 26
-      /// Values in it, at all depths.
       var elementCount = 1 << 18
     }
 
     private enum Kind { case array, push, attribute }
 
-    /// An array that still lacks values.
     private struct Aggregate {
       let kind: Kind
       let count: Int
       var elements: [RESPValue] = []
     }
 
-    /// A string whose length has come.
     private struct Bulk {
       let type: UInt8
       let byteCount: Int
@@ -41,19 +34,16 @@
     private var open: [Aggregate] = []
     private var bulk: Bulk?
     private var elementCount = 0
-    /// Bytes of the value that is read.
     private var byteCount = 0
-    /// Bytes of a line that were looked through and have no end.
+    /// The length of the incomplete line that was already searched for a line end.
     private var searched = 0
 
     init(_ limits: Limits = Limits()) { self.limits = limits }
 
-    /// The next value.
+    /// Removes the next value from the received bytes, or returns `nil` if more bytes are required.
     ///
-    /// - Parameter bytes: what has come and was not read; the value is taken from it.
-    /// - Returns: nil if more bytes must come.
-    /// - Complexity: O(*n*) for the *n* bytes of a value, however they are divided.
-    /// - Throws: `RESPSyntaxError`; no byte behind it can be understood.
+    /// - Complexity: O(*n*) for the *n* bytes of a value, regardless of their fragmentation.
+    /// - Throws: `RESPSyntaxError`, after which no further byte can be decoded.
     mutating func next(from bytes: inout ByteBuffer) throws(RESPSyntaxError) -> RESPValue? {
       while let item = try readItem(from: &bytes) {
         switch item {
@@ -71,7 +61,6 @@
       return nil
     }
 
-    /// An empty array has come.
     private mutating func fold(_ kind: Kind) -> RESPValue? {
       switch kind {
       case .array: fold(.array([]))
@@ -80,9 +69,7 @@
       }
     }
 
-    /// Puts a value where it belongs.
-    ///
-    /// - Returns: what is complete by it at the outermost.
+    /// Adds a value to the innermost open array, and returns the outermost value if it is complete.
     private mutating func fold(_ value: RESPValue) -> RESPValue? {
       var value = value
       while var last = open.popLast() {
@@ -94,7 +81,7 @@
         switch last.kind {
         case .array: value = .array(last.elements)
         case .push: value = .push(last.elements)
-        // It says something about the value that follows it, and stands for none.
+        // An attribute is metadata of the following value, and not an element itself.
         case .attribute: return nil
         }
       }
@@ -165,7 +152,7 @@
       switch bulk.type {
       case UInt8(ascii: "!"): return .value(.error(String(buffer: content)))
       case UInt8(ascii: "="):
-        // Three letters tell the kind of text.
+        // Three letters specify the kind of text.
         guard content.readBytes(length: 4)?.last == UInt8(ascii: ":") else {
           throw RESPSyntaxError("has a text without its kind")
         }
@@ -174,7 +161,6 @@
       }
     }
 
-    /// A line without its end.
     private mutating func readLine(from bytes: inout ByteBuffer) throws(RESPSyntaxError) -> ByteBufferView? {
       let view = bytes.readableBytesView
       guard let end = view.dropFirst(searched).firstIndex(of: UInt8(ascii: "\n")) else {
@@ -199,7 +185,6 @@
       bytes.count <= 20 ? Int64(text(bytes)) : nil
     }
 
-    /// A length; nil for that of null.
     private func length(_ bytes: ByteBufferView, limit: Int) throws(RESPSyntaxError) -> Int? {
       guard let number = Self.integer(bytes), number >= -1 else { throw RESPSyntaxError("has a length that is none") }
       guard number <= limit else { throw RESPSyntaxError("has a length of \(number), and more than \(limit)") }
@@ -207,7 +192,7 @@
     }
   }
 
-  /// Why bytes are no RESP. It completes a sentence that begins with what was read.
+  /// The reason why bytes are not valid RESP, for a sentence whose subject is the source of the bytes.
   struct RESPSyntaxError: Error, CustomStringConvertible {
     let description: String
 

@@ -3,30 +3,24 @@
   internal import NIOCore
   internal import Synchronization
 
-  /// Sends requests and gives each its replies, in order.
   final class RESPHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = RESPRequest
     typealias OutboundOut = ByteBuffer
 
-    /// What other threads ask of a connection.
     final class State: Sendable {
-      /// The sum of the weights of the requests that wait.
       let load = Atomic(0)
-      /// When bytes came last, or the first of the requests that wait was sent, in nanoseconds of NIO's clock. 0 if none waits.
+      /// The time of the last received bytes or of the first pending request in NIO's nanoseconds, or 0 without one.
       let lastSign = Atomic<UInt64>(0)
-      /// Why the connection ended.
       let failure = Lock<(any Error)?>(nil)
     }
 
     private let state: State
-    /// Takes what comes on channels that are listened to; nil for a connection without any.
     private let listener: (@Sendable (RESPValue) -> Void)?
     private var decoder = RESPDecoder()
     private var unread: ByteBuffer?
     private var waiting = CircularBuffer<RESPRequest>()
     private var hasEnded = false
-    /// Those of the first request.
     private var replies: [RESPValue] = []
 
     init(_ state: State, listener: (@Sendable (RESPValue) -> Void)?) {
@@ -42,7 +36,7 @@
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-      // Behind bytes that were not understood, none are.
+      // After a syntax error, the following bytes cannot be decoded.
       guard !hasEnded else { return }
       noteSign()
       var bytes = unwrapInboundIn(data)
@@ -58,7 +52,7 @@
       guard var bytes = unread.take() else { return nil }
       let value = try decoder.next(from: &bytes)
       if bytes.readableBytes > 0 {
-        // What was read is let go now and then, so that a long run of replies does not grow the buffer.
+        // Decoded bytes are discarded occasionally, so that a long sequence of replies does not grow the buffer.
         if bytes.readerIndex > 1 << 16 { bytes.discardReadBytes() }
         unread = bytes
       }
@@ -96,7 +90,6 @@
       context.close(promise: nil)
     }
 
-    /// Ends all that wait. The first reason counts.
     private func fail(_ error: any Error) {
       let reason = state.failure.withLock { failure in
         failure = failure ?? error

@@ -1,7 +1,6 @@
 #if Remote
   internal import NIOCore
 
-  /// A value of RESP, the protocol of Redis and Valkey, in its versions 2 and 3.
   enum RESPValue: Hashable, Sendable {
     case simple(String)
     case error(String)
@@ -9,14 +8,13 @@
     case bulk(ByteBuffer)
     case null
     case boolean(Bool)
-    /// A set too, and a map as keys and values in turn.
+    /// A map is an array of alternating keys and values.
     case array([RESPValue])
-    /// What the server sends without a request.
+    /// A message of the server that is not a reply.
     case push([RESPValue])
   }
 
   extension RESPValue {
-    /// The text of a value that has one.
     var text: String? {
       switch self {
       case .simple(let text): text
@@ -37,7 +35,6 @@
     }
   }
 
-  /// A command and its arguments, as bytes to send.
   struct RESPCommand: Sendable {
     private(set) var bytes: ByteBuffer
 
@@ -49,9 +46,7 @@
       for argument in arguments { append(argument) }
     }
 
-    /// A command with a value between its arguments.
-    ///
-    /// - Complexity: a copy of the value.
+    /// - Complexity: Copies the value.
     init(_ first: [String], value: ByteBuffer, _ last: [String]) {
       bytes = ByteBuffer()
       bytes.reserveCapacity(value.readableBytes + 256)
@@ -70,9 +65,7 @@
     }
   }
 
-  /// Commands that go over a connection together, and the wait for their replies.
-  ///
-  /// A task that is cancelled waits no longer. The replies come all the same, and are skipped.
+  /// Commands that are sent together. After a cancellation, their replies still arrive and are discarded.
   final class RESPRequest: Sendable {
     let bytes: ByteBuffer
     let replyCount: Int
@@ -85,11 +78,10 @@
       replyCount = commands.count
     }
 
-    /// How much the connection is busy with it, for a choice among connections.
     var weight: Int { 1 + bytes.readableBytes >> 14 }
   }
 
-  /// An error that a server sends without a request, before it ends a connection: it has too many, or takes no strangers.
+  /// An error without a request before a server closes the connection, such as for too many clients.
   struct RESPErrorReply: Error {
     let text: String
   }

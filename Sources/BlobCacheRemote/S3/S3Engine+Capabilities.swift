@@ -3,14 +3,14 @@
   internal import Locks
 
   extension S3Engine {
-    /// Puts an object with conditions that do not hold, and looks whether it is refused. Conditions are used from then on
-    /// where it was.
+    /// Determines the capabilities of the server with uploads whose conditions fail.
+    ///
+    /// Conditions are used from then on if the server enforced them.
     public func capabilities(under prefix: RemoteName) async throws -> RemoteCapabilities {
       _ = try await list(prefix, page: nil)
       return try await look(under: prefix)
     }
 
-    /// A look that lists nothing.
     func look(under prefix: RemoteName) async throws -> RemoteCapabilities {
       var found = RemoteCapabilities()
       (found.lists, found.streams, found.largestObject) = (true, true, largestObject)
@@ -44,15 +44,13 @@
       if try await head(object) != bytes.prefix(64) { found.notes.append("What is got is not what was put.") }
     }
 
-    /// What becomes of a put with a condition.
     enum ConditionalOutcome: Equatable {
       case done
-      /// The condition does not hold.
       case refused
       case unsupported
     }
 
-    /// - Throws: `RemoteError` for other failures than those of the condition.
+    /// - Throws: `RemoteError` for a failure other than that of the condition.
     func put(
       _ bytes: Data, as object: RemoteName, _ conditions: [(name: String, value: String)]
     ) async throws -> ConditionalOutcome {
@@ -62,10 +60,9 @@
         try await answer.finish()
         return .done
       case 404 where conditions.contains { $0.name == "if-match" }:
-        // There is nothing to replace.
         try await expectAbsence(answer, "PUT", object)
         return .refused
-      // 409: another such put is under way.
+      // A status of 409 means that another conditional upload is active.
       case 409, 412:
         try await answer.finish()
         return .refused

@@ -5,26 +5,24 @@ internal import TextFormats
   public import BlobCache
   internal import Locks
 
-  /// A lease is an object `NAME%lease`: its holder, and its duration in seconds.
-  ///
-  /// The server's clock alone tells its age: `Date` and `Last-Modified` of one answer.
+  /// A lease is an object `NAME%lease` with its holder and duration. Its age is determined by the server's clock.
   extension S3Engine: RemoteLeasing {
-    /// - Throws: `RemoteError`; `unsupported` for a server that was not seen to refuse a put with a condition.
+    /// - Throws: `RemoteError`; `unsupported` unless a probe showed that the server enforces conditional uploads.
     public func acquireLease(_ name: RemoteName, as holder: String, for time: Duration) async throws -> Bool {
       let object = name.lease
       let can = try await leaseCapabilities(for: object)
       let bytes = S3Lease(holder: holder, seconds: S3Lease.seconds(time)).bytes
       if try await put(bytes, as: object, [("if-none-match", "*")]) == .done { return true }
       guard let found = try await lease(object) else {
-        // It was given back just now.
+        // The lease was released in the meantime.
         return try await put(bytes, as: object, [("if-none-match", "*")]) == .done
       }
-      // What is no lease belongs to another program.
+      // An object with other content belongs to another program.
       guard let lease = found.lease, lease.holder == holder || found.hasEnded else { return false }
       if can.conditionalReplace, let tag = found.tag {
         return try await put(bytes, as: object, [("if-match", tag)]) == .done
       }
-      // Between these two another may do the same. Then both produce.
+      // Another client can do the same between these two steps. Both then produce the value.
       try await remove(object)
       return try await put(bytes, as: object, [("if-none-match", "*")]) == .done
     }
@@ -32,7 +30,7 @@ internal import TextFormats
     public func releaseLease(_ name: RemoteName, as holder: String) async throws {
       let object = name.lease
       guard let found = try await lease(object), found.lease?.holder == holder else { return }
-      // A server that heeds no such condition may not know it at all.
+      // A server without support for the condition may refuse a request that contains it.
       let isConditional = seen.withLock { $0?.conditionalReplace == true }
       let tag = isConditional ? found.tag : nil
       var answer = try await send("DELETE", object, fields: tag.map { [("if-match", $0)] } ?? [])
@@ -40,13 +38,12 @@ internal import TextFormats
         try await answer.finish()
         answer = try await send("DELETE", object)
       }
-      // 412: another has it now.
+      // A status of 412 means that another holder has acquired the lease.
       guard answer.status != 412 else { return try await answer.finish() }
       if (200..<300).contains(answer.status) { return try await answer.finish() }
       try await expectAbsence(answer, "DELETE", object)
     }
 
-    /// - Throws: `RemoteError` `unsupported` where leases would exclude nobody.
     private func leaseCapabilities(for object: RemoteName) async throws -> RemoteCapabilities {
       let can: RemoteCapabilities
       if let seen = seen.withLock({ $0 }) {
@@ -61,7 +58,7 @@ internal import TextFormats
       return can
     }
 
-    /// One look for all tasks, in a minute: what it ends with is theirs too.
+    /// Coalesces concurrent probes and caches the result for one minute, including a failure.
     private func look(for prefix: RemoteName) async throws -> RemoteCapabilities {
       let now = ContinuousClock.now
       let (outcome, isNew) = leaseLook.withLock { look -> (Outcome<RemoteCapabilities>, Bool) in
@@ -83,7 +80,6 @@ internal import TextFormats
     }
 
     private struct FoundLease {
-      /// nil for an object that is none.
       let lease: S3Lease?
       let hasEnded: Bool
       let tag: String?
@@ -102,10 +98,9 @@ internal import TextFormats
   }
 #endif
 
-/// The content of an object that is a lease.
 struct S3Lease: Equatable {
   let holder: String
-  /// How long it holds, from when the object was put there.
+  /// The duration of the lease, starting with the upload of the object.
   let seconds: Int64
 
   init(holder: String, seconds: Int64) {
@@ -113,7 +108,6 @@ struct S3Lease: Equatable {
     self.seconds = seconds
   }
 
-  /// - Returns: nil for bytes that are no lease.
   init?(_ bytes: some Sequence<UInt8>) {
     let lines = String(decoding: Array(bytes), as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
     guard lines.count == 4, lines[0] == Self.title, lines[3].isEmpty, let holder = PercentEncoding.decoded(lines[1]),
@@ -126,15 +120,11 @@ struct S3Lease: Equatable {
 
   var bytes: Data { Data("\(Self.title)\n\(PercentEncoding.encoded(holder))\n\(seconds)\n".utf8) }
 
-  /// Whole seconds, and one more for a part of one.
   static func seconds(_ time: Duration) -> Int64 {
     max(time.components.seconds + (time.components.attoseconds > 0 ? 1 : 0), 1)
   }
 
-  /// - Parameters:
-  ///   - modified: when the object was put there, by the server's clock.
-  ///   - now: the time of that clock.
-  /// - Returns: false where the server does not tell. Others then wait and produce themselves.
+  /// - Returns: `false` if the server does not report both times. Other clients then wait and produce the value.
   func hasEnded(modified: String?, now: String?) -> Bool {
     guard let start = modified.flatMap(HTTPDate.time)?.seconds, let now = now.flatMap(HTTPDate.time)?.seconds else {
       return false

@@ -4,12 +4,7 @@
   internal import TextFormats
 
   extension S3Engine {
-    /// Signs a request, and waits until its answer begins.
-    ///
-    /// - Parameters:
-    ///   - object: what it is about; nil for the bucket.
-    ///   - fields: names in lower case. Those of `x-amz-` are signed.
-    /// - Throws: `RemoteError`; what the pieces of the body throw; `CancellationError`.
+    /// - Parameter fields: Header fields with lowercase names. Fields with the prefix `x-amz-` are signed.
     func send(
       _ method: String, _ object: RemoteName?, parameters: [(name: String, value: String)] = [],
       fields: [(name: String, value: String)] = [], body: HTTPRequest.Body = .none
@@ -32,7 +27,7 @@
           fields: HTTPHeaders(fields.map { ($0.name, $0.value) }), body: body))
     }
 
-    /// What the signature says of the body. TLS protects it already, and a stream would have to be read twice.
+    /// The digest is omitted if TLS already protects the body, and for a stream, which would have to be read twice.
     private func payloadDigest(_ body: HTTPRequest.Body) -> String {
       switch body {
       case .none: SignatureV4.digest(of: Data())
@@ -41,7 +36,6 @@
       }
     }
 
-    /// - Throws: `RemoteError`, unless the answer says that there is no such object.
     func expectAbsence(_ answer: HTTPAnswer, _ method: String, _ object: RemoteName) async throws {
       let failure = try await read(answer)
       guard failure.status == 404, ["", "NoSuchKey", "NotFound"].contains(failure.code) else {

@@ -4,37 +4,38 @@ internal import TextFormats
   internal import BlobRecord
 
   extension S3Engine {
-    /// Which bucket, where, and by whom.
+    /// The settings of an S3 engine.
     public struct Settings: Sendable {
       public var bucket: String
-      /// Where the server is; nil for Amazon's of the region.
+      /// The URL of the server, or `nil` for Amazon's endpoint of the region.
       public var endpoint: HTTPEndpoint?
-      /// What requests are signed for. Many servers take any.
+      /// The region in signatures. Many servers accept any region.
       public var region = "us-east-1"
-      /// Where in a URL the bucket stands; nil for the host at Amazon, and the path elsewhere.
+      /// The position of the bucket in URLs, or `nil` for the host at Amazon and the path elsewhere.
       public var style: Style?
       public var credentials: any S3CredentialSource
-      /// Certificates; for `https` alone.
+      /// The certificates for `https`.
       public var security = TransportSecurity()
-      /// Whether bytes may cross a network in plain text. To this machine itself they always may.
+      /// A Boolean value that indicates whether data may be sent unencrypted to other machines.
       public var allowsPlainHTTP = false
-      /// How many connections are open at once, at the most. More requests wait for one.
+      /// The maximum number of open connections. Further requests wait for one of them.
       public var connections = 32
-      /// How long a connection may take to be made, or a request to get one.
+      /// The timeout for a new connection, and for the wait for a free one.
       public var connectTime: Duration = .seconds(5)
-      /// The clock; for tests.
       var now: @Sendable () -> UnixTime = { UnixTime(seconds: Int64(Date().timeIntervalSince1970)) }
 
+      /// Creates settings with default values.
+      ///
       /// - Parameters:
-      ///   - bucket: its name. It must be there.
-      ///   - credentials: the environment's, else those of the shared file, if nothing is said.
+      ///   - bucket: The name of an existing bucket.
+      ///   - credentials: The source of credentials, by default the environment and then the shared file.
       public init(bucket: String, credentials: any S3CredentialSource = .standard) {
         self.bucket = bucket
         self.credentials = credentials
       }
     }
 
-    /// Where in a URL the bucket stands.
+    /// The position of the bucket in URLs.
     public enum Style: String, Hashable, Sendable, CaseIterable {
       /// `https://endpoint/bucket/name`
       case path
@@ -44,9 +45,6 @@ internal import TextFormats
   }
 
   extension S3Engine.Settings {
-    /// What names are added to: an endpoint with the bucket in its host or its path.
-    ///
-    /// - Throws: `RemoteSettingError` for a bucket or region of other characters, or a style that does not fit.
     func place() throws(RemoteSettingError) -> HTTPEndpoint {
       func isPlain(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.allSatisfy { PercentEncoding.isLetterOrDigit($0) || "-._".utf8.contains($0) }
@@ -58,7 +56,7 @@ internal import TextFormats
       guard isPlain(region) else {
         throw RemoteSettingError("region", "\"\(region)\" is no region, such as us-east-1")
       }
-      // A certificate for *.host covers no name with another dot.
+      // A certificate for *.host does not cover names with an additional dot.
       let style = style ?? (endpoint == nil && !bucket.contains(".") ? .host : .path)
       let server: HTTPEndpoint
       if let endpoint {
@@ -84,9 +82,7 @@ internal import TextFormats
 #endif
 
 extension PercentEncoding {
-  /// A path in the one form that servers sign: each byte is escaped that must be, and no other.
-  ///
-  /// - Parameter path: with right escapes. An escaped slash stays one.
+  /// Returns a path with the minimum of escapes, as signatures require. An escaped slash remains escaped.
   static func canonical(_ path: String) -> String {
     path.split(separator: "/", omittingEmptySubsequences: false).map { part in
       decoded(part).map { encoded($0) } ?? String(part)

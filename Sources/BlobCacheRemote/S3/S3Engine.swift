@@ -3,25 +3,23 @@
   internal import BlobRecord
   internal import Locks
 
-  /// A bucket of Amazon S3, or of a server that speaks its protocol.
+  /// A bucket of Amazon S3 or of a compatible server.
   ///
-  /// Requests are signed by Signature Version 4. Each upload carries the CRC-32 of its bytes. Conditions are used only
-  /// after a look has seen the server refuse one (`capabilities(under:)`).
+  /// Requests are signed with Signature Version 4. Each upload contains the CRC-32 of its bytes. Conditions are used
+  /// only after a probe showed that the server enforces them (`capabilities(under:)`).
   public final class S3Engine: RemoteEngine {
     public let settings: Settings
     public let name: String
     let transport: HTTPTransport
     let signature: SignatureV4
     let credentials: CredentialCache
-    /// What a look has seen; nil before it.
     let seen = Lock<RemoteCapabilities?>(nil)
-    /// The latest look that a lease has asked for.
     let leaseLook = Lock<(outcome: Outcome<RemoteCapabilities>, end: ContinuousClock.Instant)?>(nil)
 
-    /// Connects to nothing, and asks for no credentials.
+    /// Creates an engine without connecting to the server or reading credentials.
     ///
-    /// - Parameter settings: the bucket, and where it is.
-    /// - Throws: `RemoteSettingError` for settings that cannot be used.
+    /// - Parameter settings: The settings of the engine.
+    /// - Throws: `RemoteSettingError` for invalid settings.
     public init(_ settings: Settings) throws(RemoteSettingError) {
       let place = try settings.place()
       self.settings = settings
@@ -33,7 +31,7 @@
       credentials = CredentialCache(settings.credentials, now: settings.now)
     }
 
-    /// What Amazon takes in one request, in bytes.
+    /// Amazon's limit for a single upload, in bytes.
     public var largestObject: Int64? { 5 << 30 }
 
     public func get(_ name: RemoteName) async throws -> RemoteObject? {
@@ -76,7 +74,7 @@
       if let page { parameters.append(("continuation-token", page)) }
       let answer = try await send("GET", nil, parameters: parameters)
       guard answer.status == 200 else { throw try await failure(answer, "list", prefix) }
-      // A thousand names of 1,024 bytes, each byte escaped, and what surrounds them.
+      // A page has at most a thousand names of 1,024 escaped bytes each, and their markup.
       let root = XMLElement(try await answer.bytes(upTo: 1 << 24))
       guard let root, root.name == "ListBucketResult" else {
         throw RemoteError(.failed, "\(name): the list is no ListBucketResult; look at the endpoint")

@@ -1,9 +1,8 @@
 internal import BlobCache
 
-/// What an error of S3 means: `<Error>` in a body, or a status alone.
 struct S3Failure {
   let status: Int
-  /// Such as `NoSuchBucket`; empty where the body tells none.
+  /// The code, such as `NoSuchBucket`, or an empty string if the body contains none.
   let code: String
   private let document: XMLElement?
 
@@ -14,22 +13,13 @@ struct S3Failure {
     code = document?["Code"] ?? ""
   }
 
-  /// What the requests of an engine depend on, for messages.
   struct Settings {
     let bucket: String
     let region: String
     let accessKey: String
-    /// The clock here.
     let time: String
   }
 
-  /// - Parameters:
-  ///   - settings: the engine's.
-  ///   - method: of the request.
-  ///   - serverTime: the clock there, as the server says it.
-  ///   - bucketRegion: the bucket's region, as a field tells it.
-  ///   - retryAfter: the pause that the server asks for.
-  /// - Returns: the kind, and the setting to change.
   func meaning(
     _ settings: Settings, _ method: String, serverTime: String?, bucketRegion: String?, retryAfter: Duration?
   ) -> (kind: RemoteError.Kind, advice: String) {

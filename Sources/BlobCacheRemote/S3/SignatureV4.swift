@@ -5,7 +5,7 @@ internal import BlobRecord
   internal import Locks
   internal import TextFormats
 
-  /// Signs requests by AWS Signature Version 4.
+  /// Signs requests with AWS Signature Version 4.
   ///
   /// Source: https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
   final class SignatureV4: Sendable {
@@ -13,13 +13,12 @@ internal import BlobRecord
 
     struct Request: Sendable {
       var method: String
-      /// With its escapes, as it is sent.
       var path: String
-      /// As it is sent: `query` of this type makes it.
+      /// The canonical query, as the method `query` returns it.
       var query = ""
-      /// Those that are signed, `host` among them: names in lower case.
+      /// The signed fields including `host`, with lowercase names.
       var fields: [(name: String, value: String)]
-      /// The SHA-256 of the body in hexadecimal digits, or what stands in its place.
+      /// The SHA-256 of the body in hexadecimal digits, or its placeholder.
       var payload: String
     }
 
@@ -30,7 +29,7 @@ internal import BlobRecord
 
     private let region: String
     private let service: String
-    /// Deriving a key takes four times as long as using it, and it stays the same for a day.
+    /// The derived key of the current day, because its derivation takes four times as long as its use.
     private let key = Lock<(scope: Scope, key: SymmetricKey)?>(nil)
 
     init(region: String, service: String = "s3") {
@@ -38,7 +37,6 @@ internal import BlobRecord
       self.service = service
     }
 
-    /// What the field `Authorization` says.
     func authorization(_ request: Request, by credentials: S3Credentials, at time: UTCTime) -> String {
       let place = "\(time.day)/\(region)/\(service)/aws4_request"
       let signature = Hexadecimal.text(
@@ -58,13 +56,11 @@ internal import BlobRecord
         .joined(separator: "\n")
     }
 
-    /// The parameters in their canonical order and form.
     static func query(_ parameters: [(name: String, value: String)]) -> String {
       parameters.map { (PercentEncoding.encoded($0.name), PercentEncoding.encoded($0.value)) }
         .sorted { $0 < $1 }.map { "\($0)=\($1)" }.joined(separator: "&")
     }
 
-    /// The SHA-256 in hexadecimal digits.
     static func digest(of bytes: Data) -> String { Hexadecimal.text(SHA256.hash(data: bytes)) }
 
     private func key(of credentials: S3Credentials, on day: String) -> SymmetricKey {
@@ -90,21 +86,19 @@ internal import BlobRecord
       sorted(fields).map(\.name).joined(separator: ";")
     }
 
-    /// One space for several, and none at the ends.
     private static func compact(_ value: String) -> String {
       value.split(separator: " ").joined(separator: " ")
     }
   }
 #endif
 
-/// A moment of UTC as protocols write it.
 struct UTCTime: Equatable {
-  /// `20130524`.
+  /// A date such as `20130524`.
   let day: String
-  /// `20130524T000000Z`.
+  /// A time such as `20130524T000000Z`.
   let text: String
 
-  /// - Parameter time: from 1970 to 9999; others are held at these bounds.
+  /// Times are clamped to the years 1970 to 9999.
   init(_ time: UnixTime) {
     let seconds = min(max(time.seconds, 0), 253_402_300_799)
     let (date, second) = (CivilDate(dayNumber: seconds / 86_400), seconds % 86_400)

@@ -1,19 +1,14 @@
-/// An element of a small XML document: what S3's answers need, and no more.
-///
-/// Attributes, comments and processing instructions are passed over, and prefixes of names dropped. A document type is
-/// refused, and with it all that it can do to a reader.
+/// A minimal XML parser for S3 responses, which ignores attributes, comments, processing instructions and namespace
+/// prefixes. It refuses document type declarations, which excludes entity attacks.
 struct XMLElement: Equatable {
   let name: String
-  /// The text between its children, without escapes.
   private(set) var text = ""
   private(set) var children: [XMLElement] = []
 
-  /// The text of its first child of that name.
   subscript(name: String) -> String? { children.first { $0.name == name }?.text }
 
   private static let maximumDepth = 16
 
-  /// - Returns: nil for bytes that are no such document.
   /// - Complexity: O(*n*) for *n* bytes.
   init?(_ bytes: some Sequence<UInt8>) {
     var reader = Reader(bytes: Array(bytes))
@@ -41,7 +36,6 @@ struct XMLElement: Equatable {
       }
     }
 
-    /// An element, from behind its first `<` to behind its end.
     private mutating func element(depth: Int) -> XMLElement? {
       guard depth < XMLElement.maximumDepth, let name = name() else { return nil }
       var element = XMLElement(name: name)
@@ -78,7 +72,7 @@ struct XMLElement: Equatable {
       return String(name)
     }
 
-    /// - Returns: whether the tag was that of an element without content; nil if it does not end.
+    /// Returns `true` for an empty-element tag, and `nil` for an incomplete tag.
     private mutating func endOfTag() -> Bool? {
       while position < bytes.count {
         if skip("/>") { return true }
@@ -102,7 +96,7 @@ struct XMLElement: Equatable {
       guard let raw = String(validating: bytes[start..<position], as: UTF8.self) else { return nil }
       guard raw.utf8.contains(UInt8(ascii: "&")) else { return raw }
       var text = String.UnicodeScalarView()
-      // A mark may stand behind `&` or `;`, and be one `Character` with it.
+      // Unicode scalars are used because a combining mark after `&` or `;` would form one `Character` with it.
       for (index, part) in raw.unicodeScalars.split(separator: "&", omittingEmptySubsequences: false).enumerated() {
         guard index > 0 else {
           text += part
@@ -136,14 +130,13 @@ struct XMLElement: Equatable {
       while position < bytes.count, " \t\r\n".utf8.contains(bytes[position]) { position += 1 }
     }
 
-    /// Passes a text that comes next, if it does.
     private mutating func skip(_ text: String) -> Bool {
       guard bytes[position...].starts(with: text.utf8) else { return false }
       position += text.utf8.count
       return true
     }
 
-    /// What comes before a text, which is passed too.
+    /// Returns the bytes before a text, and skips the text as well.
     private mutating func pass(_ text: String) -> ArraySlice<UInt8>? {
       let start = position
       while position < bytes.count {

@@ -4,9 +4,6 @@
   internal import TextFormats
 
   extension RemoteURL {
-    /// - Parameters:
-    ///   - place: servers with commas between them, and a database behind a slash.
-    ///   - user: with escapes; nil for none.
     static func valkey(
       _ place: Substring, _ query: some StringProtocol, user: Substring?, isEncrypted: Bool
     ) throws(RemoteSettingError) -> (Address, RemoteNamespace) {
@@ -15,7 +12,6 @@
       let parts = place.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
       var settings = ValkeyEngine.Settings([])
       for text in parts[0].split(separator: ",", omittingEmptySubsequences: false) {
-        // Hosts and ports are written as in other URLs.
         let server: HTTPEndpoint
         do {
           server = try HTTPEndpoint("http://\(text)")

@@ -3,7 +3,7 @@ internal import TextFormats
 #if Remote
   public import BlobCache
 
-  /// A remote engine and the namespace in it, in one text without secrets: Spec/Remote.md, *URLs*.
+  /// A URL without secrets that identifies a remote engine and a namespace in it: Spec/Remote.md, *URLs*.
   ///
   ///     s3://BUCKET/NAMESPACE?endpoint=https://HOST:PORT&region=REGION&style=path
   ///     https://HOST:PORT/PATH?namespace=NAMESPACE&token-file=FILE
@@ -15,13 +15,15 @@ internal import TextFormats
       case valkey(ValkeyEngine.Settings)
     }
 
-    /// Where in the engine the records lie: `blobcache`, if the URL names none.
+    /// The namespace of the records in the engine, which is `blobcache` by default.
     public let namespace: RemoteNamespace
     private let address: Address
 
-    /// - Parameter text: the URL. Nothing is connected to, and no file is read.
-    /// - Throws: `RemoteSettingError` for an unknown scheme or option, a password, a value that cannot be, and plain HTTP to
-    ///   another machine without `insecure=true`.
+    /// Parses a URL, without connecting to a server or reading a file.
+    ///
+    /// - Parameter text: The URL.
+    /// - Throws: `RemoteSettingError` for an unknown scheme or option, a password, an invalid value, and unencrypted
+    ///   HTTP to another machine without `insecure=true`.
     public init(_ text: String) throws(RemoteSettingError) {
       try self.init(text) { ProcessInfo.processInfo.environment[$0] }
     }
@@ -44,7 +46,7 @@ internal import TextFormats
           throw RemoteSettingError("URL", "it has a password, which others would read; use password-file=FILE")
         }
       }
-      // A password may have / or ?, and then stands where host, path or query do. None of them is told.
+      // A password with `/` or `?` would appear to be part of host, path or query. Messages must not contain these.
       guard !place.contains("@"), !query.contains("@") else {
         throw RemoteSettingError(
           "URL", "an @ stands where none may: a password goes to password-file=FILE, and an @ is written %40")
@@ -63,7 +65,7 @@ internal import TextFormats
       }
     }
 
-    /// The engine, which connects to nothing yet.
+    /// Creates the engine without connecting to the server.
     ///
     /// - Throws: `RemoteSettingError` for files that cannot be used.
     public func makeEngine() throws(RemoteSettingError) -> any RemoteEngine {
@@ -148,7 +150,6 @@ internal import TextFormats
       return TransportSecurity(authority: path("ca"), certificate: path("cert"), key: path("key"))
     }
 
-    /// - Parameter text: with escapes; slashes at its end are left out.
     static func namespace(
       _ text: String, _ options: URLOptions
     ) throws(RemoteSettingError) -> RemoteNamespace {
@@ -170,14 +171,10 @@ internal import TextFormats
   }
 #endif
 
-/// The options behind the `?` of a URL: names and values, each once.
 struct URLOptions {
   private var values: [String: String] = [:]
 
-  /// - Parameters:
-  ///   - query: such as `region=us-east-1&style=path`, with escapes.
-  ///   - known: the names that there may be.
-  /// - Throws: `RemoteSettingError` for another name, a second value, no value, and wrong escapes.
+  /// - Throws: `RemoteSettingError` for an unknown or duplicate name, a missing value, and invalid escapes.
   init(_ query: some StringProtocol, known: Set<String>) throws(RemoteSettingError) {
     for part in query.split(separator: "&") {
       let halves = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
@@ -185,7 +182,7 @@ struct URLOptions {
         throw RemoteSettingError(
           "\(halves[0])", "there is no such option here; those are \(known.sorted().joined(separator: ", "))")
       }
-      // The system would end a path at a NUL.
+      // The operating system would truncate a path at a NUL byte.
       guard halves.count == 2, let value = PercentEncoding.decoded(halves[1]), !value.isEmpty,
         !value.utf8.contains(0)
       else {
@@ -197,7 +194,6 @@ struct URLOptions {
 
   subscript(name: String) -> String? { values[name] }
 
-  /// - Throws: `RemoteSettingError` for a value that is neither `true` nor `false`.
   func isTrue(_ name: String) throws(RemoteSettingError) -> Bool {
     switch values[name] {
     case nil, "false": return false
@@ -207,11 +203,11 @@ struct URLOptions {
   }
 }
 
-/// A setting of an engine that cannot be used, and what to write instead. It tells no secret.
+/// An error about an invalid setting of an engine, with advice and without secrets.
 public struct RemoteSettingError: Error, Sendable, CustomStringConvertible {
-  /// The setting, such as `region`, as `RemoteURL` calls it.
+  /// The name of the setting in `RemoteURL`, such as `region`.
   public let setting: String
-  /// What is wrong with it.
+  /// A description of the mistake.
   public let message: String
 
   init(_ setting: String, _ message: String) {

@@ -3,7 +3,7 @@ internal import Locks
 internal import Posix
 public import SystemPackage
 
-/// A password or token that is asked for when it is needed. No description of it tells it.
+/// A password or token that is read when it is required. Its descriptions do not reveal it.
 public struct Secret: Sendable {
   private enum Source: Sendable {
     case fixed(String)
@@ -12,25 +12,24 @@ public struct Secret: Sendable {
 
   private let source: Source
 
-  /// - Parameter source: answers with the secret as it is now. It is called on a thread of its own, and may block.
+  /// Creates a secret that a closure provides.
+  ///
+  /// - Parameter source: A closure that returns the current secret. It is called on a separate thread and may block.
   public init(_ source: @escaping @Sendable () throws -> String) { self.source = .read(source, BlockingRead()) }
 
-  /// A secret that stays.
+  /// Returns a constant secret.
   ///
-  /// - Parameter text: the secret.
+  /// - Parameter text: The secret.
   public static func fixed(_ text: String) -> Secret { Secret(fixed: text) }
 
   private init(fixed text: String) { source = .fixed(text) }
 
-  /// The first line of a file, without spaces around it. It is read each time, so it may be replaced.
+  /// Returns a secret in the trimmed first line of a file, which is read for each use and can be replaced.
   ///
-  /// - Parameter path: a file that other users may not read.
+  /// - Parameter path: The path of a file that other users must not be able to read.
   public static func file(_ path: FilePath) -> Secret { Secret { try SecretFile.firstLine(of: path) } }
 
-  /// The secret as it is now.
-  ///
-  /// - Throws: what the source throws; `RemoteSettingError` for a file that cannot be read, is empty, or that other users
-  ///   may read; `CancellationError` if the task is cancelled.
+  /// - Throws: Errors of the source; `RemoteSettingError` for an unusable file; `CancellationError`.
   func text() async throws -> String {
     switch source {
     case .fixed(let text): text
@@ -42,11 +41,9 @@ public struct Secret: Sendable {
 extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
   public var description: String { "(secret)" }
   public var debugDescription: String { description }
-  /// Nothing.
   public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// A small file that is for one user alone.
 enum SecretFile {
   private static let maximumByteCount = 1 << 20
 
@@ -59,20 +56,19 @@ enum SecretFile {
     return line
   }
 
-  /// - Throws: `RemoteSettingError` if others than its owner and group may read it.
   private static func check(_ status: Stat, of path: FilePath) throws(RemoteSettingError) {
     guard status.type != .regular || !status.permissions.contains(.otherRead) else {
       throw RemoteSettingError("\(path)", "other users may read it; chmod o-r \(path) changes that")
     }
   }
 
-  /// - Throws: `RemoteSettingError` if others may read it. A file that is not there is for who opens it.
+  /// A missing file is reported when it is opened.
   static func check(_ path: FilePath) throws(RemoteSettingError) {
     guard let status = try? path.stat() else { return }
     try check(status, of: path)
   }
 
-  /// - Throws: `RemoteSettingError` if it cannot be read, is not UTF-8, or other users may read it.
+  /// - Throws: `RemoteSettingError` if the file cannot be read or is not UTF-8, or if other users can read it.
   static func text(at path: FilePath) throws(RemoteSettingError) -> String {
     do {
       let file = try FileDescriptor.open(path, .readOnly)
@@ -97,15 +93,13 @@ enum SecretFile {
 }
 
 extension String {
-  /// nil for the empty text: a variable without a value counts as one that is not set.
+  /// `nil` for an empty string, because an empty environment variable counts as not set.
   var ifNotEmpty: String? { isEmpty ? nil : self }
 
-  /// Whether no field of HTTP takes it.
   var hasControlCharacter: Bool { utf8.contains { $0 < 0x20 || $0 == 0x7F } }
 }
 
 extension StringProtocol {
-  /// Without white space at both ends.
   var trimmed: String {
     var rest = self[...]
     while rest.first?.isWhitespace == true { rest.removeFirst() }
@@ -114,14 +108,11 @@ extension StringProtocol {
   }
 }
 
-/// Reads what may be slow to come, such as a file of a server that hangs: on a thread of its own, away from the tasks' threads.
-///
-/// All that ask while a read is under way get its result. So one that hangs keeps one thread.
+/// Coalesces concurrent reads on one separate thread, because an unresponsive file server would block the thread pool.
 final class BlockingRead<Value: Sendable>: Sendable {
   private let running = Lock<Outcome<Value>?>(nil)
 
-  /// - Throws: what the read throws; `Errno` where the system has no thread to give; `CancellationError` if the task is
-  ///   cancelled. The read goes on then.
+  /// - Throws: Errors of the read; `Errno` if no thread can be created; `CancellationError`, while the read continues.
   func value(_ read: @escaping @Sendable () throws -> Value) async throws -> Value {
     let (outcome, isBegun) = running.withLock { running -> (Outcome<Value>, Bool) in
       if let running { return (running, false) }
@@ -146,10 +137,10 @@ final class BlockingRead<Value: Sendable>: Sendable {
 }
 
 extension RemoteSealKey {
-  /// A key whose bytes are the first line of a file, without spaces around it.
+  /// Creates a key from the first line of a file, which is trimmed.
   ///
-  /// - Parameter path: a file that other users may not read, of 16 bytes or more.
-  /// - Throws: `RemoteSettingError` for a file that cannot be read, that other users may read, and for fewer bytes.
+  /// - Parameter path: The path of a file with at least 16 bytes that other users must not be able to read.
+  /// - Throws: `RemoteSettingError` for a file that cannot be read or that other users can read, and for a shorter key.
   public init(file path: FilePath) throws(RemoteSettingError) {
     let line = try SecretFile.firstLine(of: path)
     guard let key = RemoteSealKey(line.utf8) else {

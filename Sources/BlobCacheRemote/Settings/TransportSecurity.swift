@@ -4,19 +4,21 @@ public import SystemPackage
   internal import NIOSSL
 #endif
 
-/// Whose certificates an engine believes, and which one it shows. All files are in PEM form.
+/// The certificates that an engine trusts and presents, as PEM files.
 public struct TransportSecurity: Hashable, Sendable {
-  /// Those who sign servers' certificates; nil for the system's.
+  /// The authorities that sign server certificates, or `nil` for the system's authorities.
   public var authority: FilePath?
-  /// The certificate to show to the server, and behind it those that lead to one that it knows.
+  /// The client certificate, followed by its intermediate certificates.
   public var certificate: FilePath?
   /// The private key of the certificate, without a passphrase.
   public var key: FilePath?
 
+  /// Creates settings for TLS.
+  ///
   /// - Parameters:
-  ///   - authority: those who sign servers' certificates; nil for the system's.
-  ///   - certificate: the certificate to show to the server; nil for none.
-  ///   - key: its private key, without a passphrase.
+  ///   - authority: The authorities that sign server certificates, or `nil` for the system's authorities.
+  ///   - certificate: The client certificate, or `nil` to present none.
+  ///   - key: The certificate's private key, without a passphrase.
   public init(authority: FilePath? = nil, certificate: FilePath? = nil, key: FilePath? = nil) {
     self.authority = authority
     self.certificate = certificate
@@ -26,7 +28,6 @@ public struct TransportSecurity: Hashable, Sendable {
 
 #if Remote
   extension TransportSecurity {
-    /// - Throws: `RemoteSettingError` for a file that cannot be read or is not what it should be.
     func configuration() throws(RemoteSettingError) -> TLSConfiguration {
       var configuration = TLSConfiguration.makeClientConfiguration()
       configuration.minimumTLSVersion = .tlsv12

@@ -3,13 +3,12 @@
   internal import NIOCore
   internal import NIOSSL
 
-  /// Makes connections that can be used: encrypted, with the user known and the database chosen.
+  /// Creates connections that are ready for use: encrypted, authenticated and with a selected database.
   struct ValkeyDialer: Sendable {
     let failure: ValkeyFailure
     private let settings: ValkeyEngine.Settings
     private let context: NIOSSLContext?
 
-    /// - Throws: `RemoteSettingError` for files of certificates and keys that cannot be used.
     init(_ settings: ValkeyEngine.Settings, _ failure: ValkeyFailure) throws(RemoteSettingError) {
       self.settings = settings
       self.failure = failure
@@ -24,14 +23,10 @@
       }
     }
 
-    /// Connects.
-    ///
-    /// - Parameter listener: takes what comes on channels that are listened to; nil if none will be.
-    /// - Throws: `RemoteError`; `CancellationError` if the task is cancelled.
     func connection(
       to server: ValkeyAddress, listener: (@Sendable (RESPValue) -> Void)? = nil
     ) async throws -> RESPConnection {
-      // Nodes of a cluster name others, which no setting has named.
+      // Nodes of a cluster can refer to other nodes that no setting contains.
       guard settings.mayConnect(to: server) else {
         throw RemoteError(
           .refused,
@@ -59,19 +54,18 @@
     private func encryption(to server: ValkeyAddress) -> (@Sendable () throws -> NIOSSLClientHandler)? {
       guard let context else { return nil }
       let name = settings.serverName ?? server.host
-      // A numeric address is looked for in the certificate as the address of the connection.
+      // For a numeric name, the certificate has to contain the IP address of the connection.
       let isNumeric = (try? SocketAddress(ipAddress: name, port: 0)) != nil
       return { try NIOSSLClientHandler(context: context, serverHostname: isNumeric ? nil : name) }
     }
 
-    /// Says who uses the connection, and for what.
     private func introduce(_ connection: RESPConnection, _ server: ValkeyAddress) async throws {
       let password = try await readPassword()
       let (user, name) = (settings.user ?? "default", "blobcache")
       let credentials = password.map { ["AUTH", user, $0] } ?? []
       let greeting = try await connection.send([RESPCommand(["HELLO", "3"] + credentials + ["SETNAME", name])])[0]
       if case .error(let text) = greeting {
-        // Before Redis 6 there is no HELLO, and some proxies have no version 3.
+        // Servers before Redis 6 have no HELLO, and some proxies do not support RESP3.
         guard text.hasPrefix("ERR") || text.hasPrefix("NOPROTO"), !ValkeyFailure.isFull(text) else {
           throw refusal(text, server)
         }
@@ -79,13 +73,13 @@
           let arguments = [settings.user, password].compactMap { $0 }
           try await expectNoError(RESPCommand(["AUTH"] + arguments), connection, server)
         }
-        // The name is for lists of connections alone.
+        // The name is only for the server's list of connections, so that its reply is irrelevant.
         _ = try await connection.send([RESPCommand("CLIENT", "SETNAME", name)])
       }
       if settings.database != 0 {
         try await expectNoError(RESPCommand("SELECT", "\(settings.database)"), connection, server)
       } else if password == nil {
-        // HELLO lets strangers in, so what the server thinks of them is asked here.
+        // HELLO succeeds even without authentication, but PING does not.
         try await expectNoError(RESPCommand("PING"), connection, server)
       }
     }
@@ -114,15 +108,17 @@
   }
 #endif
 
-/// Where a server of Valkey or Redis listens.
+/// The address of a Valkey or Redis server.
 public struct ValkeyAddress: Hashable, Comparable, Sendable, CustomStringConvertible {
-  /// A name or a numeric address.
+  /// The host name or numeric address.
   public var host: String
   public var port: Int
 
+  /// Creates an address.
+  ///
   /// - Parameters:
-  ///   - host: a name or a numeric address.
-  ///   - port: from 1 to 65535.
+  ///   - host: The host name or numeric address.
+  ///   - port: The port, from 1 to 65535.
   public init(_ host: String, port: Int = 6379) {
     self.host = host
     self.port = port
@@ -134,7 +130,7 @@ public struct ValkeyAddress: Hashable, Comparable, Sendable, CustomStringConvert
 }
 
 extension ValkeyAddress {
-  /// Whether nothing leaves this machine on the way there. Other names may lead anywhere, even if they begin with `127.`.
+  /// Other names can resolve to any address, even with the prefix `127.`.
   var isThisMachine: Bool {
     if host == "localhost" || host == "::1" { return true }
     let parts = host.split(separator: ".", omittingEmptySubsequences: false)
@@ -142,9 +138,7 @@ extension ValkeyAddress {
       && parts.allSatisfy { part in UInt8(part).map { "\($0)" == part } ?? false }
   }
 
-  /// An address as a node of a cluster says it: `HOST:PORT`, where an IPv6 host has no brackets.
-  ///
-  /// - Parameter speaker: the node that says it. It leaves its own host out, if it does not know it.
+  /// Parses `HOST:PORT` of a cluster node, where IPv6 hosts have no brackets and unknown hosts are omitted.
   init?(_ text: some StringProtocol, from speaker: ValkeyAddress) {
     guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]),
       (1...65535).contains(port)

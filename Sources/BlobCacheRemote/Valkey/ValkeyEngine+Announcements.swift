@@ -8,24 +8,22 @@
       _ = try await servers.reply(to: RESPCommand("PUBLISH", channel, text), from: server)
     }
 
-    /// All machines use one node for a channel, so that texts keep their order. The others would pass them on.
+    /// All machines use the same node, which preserves the order of messages. Another node would only forward them.
     private func server(of channel: String) async throws -> ValkeyAddress {
       let topology = try await servers.topology()
       return topology.server(of: channel) ?? topology.primaries[0]
     }
 
-    /// Has a connection of its own, until the sequence is let go.
+    /// Subscribes to a channel on a separate connection, until the sequence is released.
     ///
-    /// 4,096 texts wait to be taken at the most; one more ends it. Texts above 100,000 bytes are left out.
+    /// Up to 4,096 texts are buffered, and a further one ends the sequence. Texts above 100,000 bytes are discarded.
     public func announcements(
       on channel: String
     ) async throws -> any AsyncSequence<String, any Error> & Sendable {
       try await announcements(on: channel, askingAfter: .seconds(10), patience: .seconds(10))
     }
 
-    /// - Parameters:
-    ///   - pause: how often the server is asked whether it lives.
-    ///   - patience: how long its answer may take.
+    /// - Parameter pause: The interval of pings, whose timeout is `patience`.
     func announcements(
       on channel: String, askingAfter pause: Duration, patience: Duration
     ) async throws -> AsyncThrowingStream<String, any Error> {
@@ -34,10 +32,9 @@
     }
   }
 
-  /// What is announced on one channel, from a connection of its own.
   enum ValkeySubscription {
     private static let waitingLimit = 4096
-    /// No announcement of a change is longer.
+    /// Announcements of changes are never longer.
     private static let longestText = 100_000
 
     static func begin(
@@ -70,12 +67,11 @@
       return stream
     }
 
-    /// Opens the connection, whose messages are yielded to the stream.
     private static func connection(
       to server: ValkeyAddress, _ servers: ValkeyServers,
       yieldingTo texts: AsyncThrowingStream<String, any Error>.Continuation
     ) async throws -> RESPConnection {
-      // In a task of its own, which is not cut off in the middle of a connection.
+      // A separate task, so that a cancellation does not interrupt the connection setup.
       let dialed = Outcome<RESPConnection>()
       Task {
         let result: Result<RESPConnection, any Error>
@@ -93,15 +89,14 @@
       do {
         return try await dialed.value()
       } catch {
-        // The channel may have another node by now, which who tries again goes to.
+        // The channel may have moved to another node, which the next attempt then uses.
         servers.renew()
-        // If the task was cancelled, the connection may come all the same. Its failure would change nothing.
+        // After a cancellation, the connection may still be established and has to be closed. Errors are irrelevant.
         Task { try? await dialed.value().close() }
         throw error
       }
     }
 
-    /// Yields the text of a message, and ends the stream when too many wait.
     private static func take(
       _ message: RESPValue, _ texts: AsyncThrowingStream<String, any Error>.Continuation, _ failure: ValkeyFailure
     ) {
@@ -114,12 +109,12 @@
           .failed, "\(failure.engine): more than \(waitingLimit) announcements waited to be taken"))
     }
 
-    /// Asks the server again and again whether it lives, and closes the connection when it does not answer in time.
+    /// Pings the server periodically, and closes the connection if the reply does not arrive in time.
     private static func watch(
       _ connection: RESPConnection, askingAfter pause: Duration, _ patience: Duration, _ silence: RemoteError
     ) -> Task<Void, Never> {
       Task {
-        // It ends by its cancellation, or because the connection has ended: both are what it is for.
+        // The loop ends with a cancellation or with the connection, and both are its purpose.
         while (try? await Task.sleep(for: pause)) != nil {
           let sign = Task { _ = try await connection.send([RESPCommand("PING")]) }
           let limit = Task {

@@ -3,14 +3,14 @@
   internal import NIOCore
 
   extension ValkeyEngine {
-    /// Asks each question of the server that has the prefix.
+    /// Probes the capabilities of the server that stores keys with the prefix.
     public func capabilities(under prefix: RemoteName) async throws -> RemoteCapabilities {
       let key = "\(prefix.string).blobcache-probe-\(UInt64.random(in: 0...UInt64.max))"
       var capabilities = RemoteCapabilities()
       capabilities.largestObject = largestObject
       capabilities.notes = try await notes(about: key)
       let written = try await ask(["SET", key, "a", "NX", "PX", "60000"])
-      // What cannot be written tells of no condition.
+      // Without a successful write, conditions cannot be tested.
       if case .failure(let error) = written {
         capabilities.notes.append("Nothing can be stored: \(error.message).")
       } else {
@@ -26,19 +26,18 @@
         capabilities.lists = false
         capabilities.notes.append("Nothing can be listed: \(Self.lacksSlots).")
       }
-      // Users have rights to channels by their names. Who listens there knows that no text says nothing.
+      // Access lists restrict channels by name. Subscribers ignore an empty text.
       let channel = "blobcache/" + (prefix.string.hasSuffix("/") ? String(prefix.string.dropLast()) : prefix.string)
       capabilities.announcements = try await isTaken(
         ask(["PUBLISH", channel, ""]), "Nothing can be announced", &capabilities.notes)
       return capabilities
 
-      /// Whether the server sees a condition that does not hold.
       func isRefused(_ arguments: String...) async throws -> Bool {
         guard case .success(.null) = try await ask(arguments) else { return false }
         return true
       }
 
-      /// A reply of the server that has the key, whatever the command is about. What keeps it from answering is thrown.
+      /// Sends a command to the server of `key`. A connection error is thrown instead of returned.
       func ask(_ arguments: [String]) async throws -> Result<RESPValue, RemoteError> {
         do {
           return .success(try await servers.reply(to: RESPCommand(arguments), of: key))
@@ -56,7 +55,6 @@
       return false
     }
 
-    /// What the server says of itself.
     private func notes(about key: String) async throws -> [String] {
       let primaries = try await servers.topology()
       var notes = primaries.isCluster ? ["A cluster of \(primaries.primaries.count) nodes with slots."] : []
@@ -87,9 +85,11 @@
   }
 
   extension ValkeyEngine {
-    /// The names are in no order. One may come twice while the server makes its table larger, and a page may have none.
+    /// Returns a page of names in no particular order.
     ///
-    /// - Complexity: all pages together look at each key of the database.
+    /// A name can appear twice while the server resizes its hash table, and a page can be empty.
+    ///
+    /// - Complexity: All pages together require a scan of every key in the database.
     public func list(_ prefix: RemoteName, page: String?) async throws -> RemotePage {
       let topology = try await servers.topology()
       guard topology.isCertain else {
@@ -106,7 +106,7 @@
         guard let parts = try await servers.reply(to: command, from: place.server).elements, parts.count == 2,
           let next = parts[0].text, let keys = parts[1].elements
         else { throw unexpected("SCAN") }
-        // Other programs may have keys that are no UTF-8, and so are no names.
+        // Keys of other programs may not be valid UTF-8, and are therefore not names.
         names += keys.compactMap(Self.key).filter { $0.utf8.starts(with: prefix.string.utf8) && !Self.isLease($0) }
           .map { RemoteName($0) }
         cursor = next
@@ -117,18 +117,15 @@
       return RemotePage(names: names, next: next.map { ListPlace("0", $0).token })
     }
 
-    /// Why nothing is listed where nobody tells of other nodes.
     static let lacksSlots =
       "without the right to ask for the nodes of a cluster a list may lack names; "
       + "give the user +cluster|slots by ACL SETUSER"
 
-    /// A key that is text.
     private static func key(_ value: RESPValue) -> String? {
       guard case .bulk(let bytes) = value else { return nil }
       return String(validating: bytes.readableBytesView, as: UTF8.self)
     }
 
-    /// The pattern of all keys with a prefix.
     static func pattern(for prefix: String) -> String {
       var pattern = ""
       for character in prefix.unicodeScalars {
@@ -139,7 +136,6 @@
     }
   }
 
-  /// Where a list goes on: a server, and how far its scan has come.
   private struct ListPlace {
     let cursor: String
     let server: ValkeyAddress
@@ -151,7 +147,6 @@
 
     var token: String { "\(cursor) \(server.port) \(server.host)" }
 
-    /// - Returns: nil for a token of another engine, and where no server is left.
     init?(_ token: String, _ primaries: [ValkeyAddress]) {
       let parts = token.split(separator: " ", maxSplits: 2)
       guard parts.count == 3, UInt64(parts[0]) != nil, let port = Int(parts[1]) else { return nil }
@@ -159,7 +154,7 @@
       if primaries.contains(server) {
         self.init(String(parts[0]), server)
       } else if let next = primaries.first(where: { $0 > server }) {
-        // The node is gone, and others have its keys.
+        // The node was removed, and its keys have moved to other nodes.
         self.init("0", next)
       } else {
         return nil

@@ -2,9 +2,9 @@
   public import BlobCache
   internal import Synchronization
 
-  /// A lease is a key of its own, `NAME/.lease`, with its holder as value. No record has such a name.
+  /// A lease is a separate key `NAME/.lease` whose value is the holder. No record has such a name.
   extension ValkeyEngine: RemoteLeasing {
-    /// A holder that asks again has it for longer.
+    /// Acquires a lease, or extends it for its current holder.
     public func acquireLease(_ name: RemoteName, as holder: String, for time: Duration) async throws -> Bool {
       let (seconds, attoseconds) = time.components
       let milliseconds = max(1, min(max(0, seconds), Self.longestLife) * 1000 + attoseconds / 1_000_000_000_000_000)
@@ -14,7 +14,7 @@
       guard try await servers.reply(to: RESPCommand("GET", key), of: key).text == holder else {
         return false
       }
-      // If it ended just now, another's lease becomes longer. That is a wait, and no more.
+      // If the lease expired in the meantime, this extends another holder's lease, which only causes a longer wait.
       let extended = RESPCommand("PEXPIRE", key, "\(milliseconds)")
       return try await servers.reply(to: extended, of: key).integer == 1
     }

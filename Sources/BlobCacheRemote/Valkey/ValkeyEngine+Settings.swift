@@ -1,43 +1,42 @@
 #if Remote
   extension ValkeyEngine {
-    /// Where a Valkey, a Redis or a cluster of them is, and how it is used.
+    /// The settings of an engine for Valkey, Redis or a cluster of them.
     public struct Settings: Sendable {
-      /// The server, or some nodes of a cluster, which tell of the others.
+      /// The server, or some nodes of a cluster, which report the other nodes.
       public var servers: [ValkeyAddress]
-      /// The user that the server's access lists know; nil for the default one.
+      /// The user in the server's access lists, or `nil` for the default user.
       public var user: String?
-      /// The user's password, which is asked for each connection; nil where the server wants none.
+      /// The user's password, which is read for each connection, or `nil` if the server requires none.
       public var password: Secret?
-      /// The number of the database. A cluster has 0 alone.
+      /// The number of the database. A cluster has only database 0.
       public var database = 0
-      /// Certificates of TLS 1.2 or 1.3; nil for connections without TLS.
+      /// The certificates for TLS 1.2 or 1.3, or `nil` for unencrypted connections.
       public var security: TransportSecurity?
-      /// The name that servers' certificates must have; nil for the host that is connected to.
+      /// The name in the servers' certificates, or `nil` for the host of the connection.
       public var serverName: String?
-      /// Whether bytes and secrets may cross a network in plain text. To this machine itself they always may.
+      /// A Boolean value that indicates whether data and secrets may be sent unencrypted to other machines.
       public var allowsPlainText = false
-      /// Connections to each server at the most, each of which carries many requests at once.
+      /// The maximum number of connections to each server, each of which carries many concurrent requests.
       ///
-      /// Values above 256 KiB that are put have as many of their own, so that no load waits behind one.
+      /// Uploads of values above 256 KiB use as many additional connections, so that loads do not wait for them.
       public var connections = 4
-      /// How long a connection may take until it can be used.
+      /// The timeout for a connection until it is ready for use.
       public var connectTime: Duration = .seconds(2)
-      /// Bytes of an object at the most, from 64 to 512 MiB. Both sides hold it in memory whole.
+      /// The maximum size of an object, from 64 bytes to 512 MiB. Client and server hold the whole object in memory.
       public var largestObject: Int64 = 8 << 20
 
-      /// - Parameter servers: the server, or some nodes of a cluster.
+      /// Creates settings with default values.
+      ///
+      /// - Parameter servers: The server, or some nodes of a cluster.
       public init(_ servers: [ValkeyAddress]) { self.servers = servers }
     }
   }
 
   extension ValkeyEngine.Settings {
-    /// The longest value that the servers keep by default.
     private static let largestValue: Int64 = 512 << 20
 
-    /// Whether secrets and bytes may go there: encrypted, in plain text by permission, or within this machine.
     func mayConnect(to server: ValkeyAddress) -> Bool { security != nil || allowsPlainText || server.isThisMachine }
 
-    /// - Throws: `RemoteSettingError` for the first value that cannot be.
     func check() throws(RemoteSettingError) {
       guard !servers.isEmpty else {
         throw RemoteSettingError("servers", "there is none; name one, such as localhost:6379")

@@ -5,33 +5,31 @@
   internal import NIOFoundationCompat
   internal import Synchronization
 
-  /// A remote engine on Valkey or Redis: one server, or a cluster.
+  /// A remote engine on Valkey or Redis, for a single server or a cluster.
   ///
-  /// Each object is a string under its name, which the server drops a minute after the record's end of life. The engine follows a
-  /// cluster's changes. It is for small blobs: server and store hold an object in memory whole.
+  /// Each object is a string under its name, which the server removes one minute after the record's expiry. The engine
+  /// follows changes of a cluster. It is intended for small blobs, because both sides hold an object in memory.
   public final class ValkeyEngine: RemoteEngine {
-    /// `valkey://HOST:PORT`, or `valkeys` with TLS; with all servers and the database.
+    /// The URL `valkey://HOST:PORT`, or `valkeys` with TLS, with all servers and the database.
     public let name: String
     public let settings: Settings
     let servers: ValkeyServers
-    /// The time of day, for lives that remain; for tests.
     let now: @Sendable () -> UnixTime
-    /// Whether the server turned out to have no `DELIFEQ`, which came with Valkey 9.
+    /// `DELIFEQ` requires Valkey 9.
     let lacksConditionalDelete = Atomic(false)
 
-    /// How much of an object the first request reads, so that its answer begins soon on a slow network.
+    /// The size of the first request for an object, which is small so that a transfer begins soon on a slow network.
     static let firstByteCount = 1 << 18
-    /// How much each later one reads.
     static let pieceByteCount = 1 << 20
-    /// How long the server keeps an object after its end of life, because clocks differ.
+    /// The number of seconds for which the server retains an expired object, because clocks differ.
     static let grace: Int64 = 60
-    /// Lives above it are no reason to expire: ten thousand years. The server refuses times that it cannot add to its clock.
+    /// Ten thousand years in seconds. The server refuses times that overflow its clock.
     static let longestLife: Int64 = 10_000 * 365 * 86400
 
-    /// Connects to nothing yet.
+    /// Creates an engine without connecting to a server.
     ///
-    /// - Parameter settings: where the servers are.
-    /// - Throws: `RemoteSettingError` for values that cannot be, plain text to another machine, and files that cannot be used.
+    /// - Parameter settings: The settings of the engine.
+    /// - Throws: `RemoteSettingError` for invalid values or files, and unencrypted connections to another machine.
     public convenience init(_ settings: Settings) throws(RemoteSettingError) {
       try self.init(settings) { UnixTime(seconds: Int64(Date().timeIntervalSince1970.rounded(.down))) }
     }
@@ -51,9 +49,9 @@
 
     public var largestObject: Int64? { settings.largestObject }
 
-    /// Reads the first 256 KiB, and the rest piece by piece when it is asked for.
+    /// Reads the first 256 KiB of an object, and the remaining pieces on demand.
     ///
-    /// An object that is replaced meanwhile is an error, or is seen to be mixed by its checksum. An empty string is no object.
+    /// A replacement in the meantime is an error or reveals itself by the checksum. An empty string is not an object.
     public func get(_ name: RemoteName) async throws -> RemoteObject? {
       let first = try await range(of: name, 0, Self.firstByteCount)
       guard !first.isEmpty else { return nil }
@@ -69,7 +67,6 @@
       return head.isEmpty ? nil : head
     }
 
-    /// Bytes of an object; fewer, if it ends before.
     func range(of name: RemoteName, _ start: Int64, _ count: Int) async throws -> Data {
       let command = RESPCommand("GETRANGE", name.string, "\(start)", "\(start + Int64(count) - 1)")
       let reply = try await servers.reply(to: command, of: name.string)
@@ -77,7 +74,7 @@
       return Data(buffer: bytes)
     }
 
-    /// An expired record is not put: what the server has of it is removed.
+    /// Stores a record, or removes the existing object if the record has expired.
     public func put(_ record: RemoteRecord, as name: RemoteName) async throws {
       guard Int64(record.byteCount) <= settings.largestObject else {
         throw RemoteError(
@@ -94,7 +91,7 @@
       } else {
         for try await piece in record.pieces { value.writeBytes(piece) }
       }
-      // It may keep its connection busy for long. Loads have others.
+      // A large value occupies its connection for a long time, so that loads use other connections.
       let isLarge = value.readableBytes > ValkeyServers.smallByteCount
       let isLimited = !overflow && life <= Self.longestLife
       let command = RESPCommand(
@@ -117,16 +114,14 @@
     }
   }
 
-  /// An object in pieces of a mebibyte behind a smaller first one, each read when it is asked for.
+  /// An object in pieces of one mebibyte, after a smaller first one, which are read on demand.
   struct ValkeyPieces: AsyncSequence, Sendable {
     typealias Element = Data
     typealias Failure = any Error
 
     let engine: ValkeyEngine
     let name: RemoteName
-    /// The first piece, which has come.
     let first: Data
-    /// Bytes of the object in all.
     let byteCount: Int64
 
     func makeAsyncIterator() -> Iterator { Iterator(object: self) }

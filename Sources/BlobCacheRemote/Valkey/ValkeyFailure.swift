@@ -5,20 +5,13 @@
   internal import NIOSSL
   internal import SystemPackage
 
-  /// Makes errors of the tier from what servers answer and connections end with. Each names the setting to change.
+  /// Maps error replies and connection errors to errors of the remote tier. Each message names the relevant setting.
   struct ValkeyFailure: Sendable {
-    /// What messages call the engine.
     let engine: String
-    /// The user's name in messages.
     let user: String
     let database: Int
     let isEncrypted: Bool
 
-    /// An error that a server has answered.
-    ///
-    /// - Parameters:
-    ///   - text: begins with a code, which a sentence for people follows.
-    ///   - server: who answered.
     func error(reply text: String, from server: ValkeyAddress) -> RemoteError {
       func error(_ kind: RemoteError.Kind, _ what: String) -> RemoteError {
         RemoteError(kind, "\(engine): \(server) \(what)")
@@ -57,10 +50,9 @@
       return error(.failed, "failed (\(said))")
     }
 
-    /// Whether a server has as many connections as it takes.
     static func isFull(_ text: String) -> Bool { text.contains("max number of clients") }
 
-    /// Whether a connection ended without a word in the middle of TLS, as when a server restarts.
+    /// Returns a Boolean value that indicates whether TLS ended without a shutdown, as after a restart of the server.
     private static func isEnd(_ error: any Error) -> Bool {
       switch error as? NIOSSLError {
       case .uncleanShutdown: true
@@ -69,20 +61,17 @@
       }
     }
 
-    /// A server's sentence, without arguments that it repeats: they may be secrets.
+    /// Removes the arguments that a server repeats in its message, because they may be secrets.
     private static func quoted(_ text: String) -> String {
       let end = text.firstRange(of: ", with args")?.lowerBound ?? text.endIndex
       return String(text[..<end].prefix(200))
     }
 
-    /// What the system calls an error of its own.
     private static func words(_ error: any Error) -> String {
       (error as? IOError).map { Errno(rawValue: $0.errnoCode).description } ?? "\(error)"
     }
 
-    /// Why a connection could not be made, or ended.
-    ///
-    /// - Parameter isNew: whether it has not been used yet.
+    /// - Parameter isNew: A Boolean value that indicates whether the connection has not been used yet.
     func error(_ error: any Error, at server: ValkeyAddress, isNew: Bool) -> any Error {
       func failure(_ kind: RemoteError.Kind, _ what: String) -> RemoteError {
         RemoteError(kind, "\(engine): \(server) \(what)", cause: error)

@@ -2,11 +2,11 @@
   internal import BlobCache
   internal import Locks
 
-  /// The connections to one server. They are made when they are needed, up to a limit, and carry many requests each.
+  /// The connections to one server, which are created on demand up to a limit. Each carries many concurrent requests.
   final class ValkeyPool: Sendable {
     private struct State {
       var connections: [RESPConnection] = []
-      /// A connection in the making. There is one at a time.
+      /// Only one connection is established at a time.
       var dialing: Outcome<RESPConnection>?
       var isClosed = false
     }
@@ -28,9 +28,7 @@
       self.dialer = dialer
     }
 
-    /// The connection that is least busy. Where all are busy and there may be more, another one is made meanwhile.
-    ///
-    /// - Throws: `RemoteError`; `CancellationError` if the task is cancelled.
+    /// Returns the connection with the lowest load, and establishes another one concurrently if all are busy.
     func connection() async throws -> RESPConnection {
       let (choice, begun) = state.withLock { state -> (Choice, Outcome<RESPConnection>?) in
         guard !state.isClosed else { return (.closed, nil) }
@@ -53,7 +51,7 @@
       }
     }
 
-    /// Makes a connection in a task of its own: that of one who waits for it may be cancelled.
+    /// Establishes a connection in a separate task, because a waiting task may be cancelled.
     private func dial(_ outcome: Outcome<RESPConnection>) {
       Task { [self] in
         let result: Result<RESPConnection, any Error>
@@ -72,7 +70,6 @@
       }
     }
 
-    /// Ends connections that have been silent for this long, though requests wait on them.
     func closeSilent(for time: Duration) {
       let silent = state.withLock { state in state.connections.filter { $0.silence >= time } }
       for connection in silent {

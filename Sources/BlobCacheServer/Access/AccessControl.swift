@@ -1,33 +1,30 @@
 internal import Locks
 
-/// Who may ask a server for what: by the tokens that requests bring, and by the users at a Unix socket.
+/// The access control of a server, by the tokens in requests and the users of a Unix socket's clients.
 ///
-/// It may be used from any thread.
+/// Instances can be used from any thread.
 public final class AccessControl: Sendable {
-  /// nil where everybody may do everything.
   private let tokens: Lock<[AccessToken]?>
-  /// The users that are answered at all; nil for any.
   let users: Set<UInt32>?
 
+  /// Creates an access control.
+  ///
   /// - Parameters:
-  ///   - tokens: what is allowed; nil where everybody may do everything.
-  ///   - users: numbers of those whose processes are answered; nil for any. Only a Unix socket tells them.
+  ///   - tokens: The tokens that grant permissions, or `nil` to allow every request.
+  ///   - users: The IDs of the users whose processes are answered, or `nil` for all. Only a Unix socket reports them.
   public init(tokens: [AccessToken]? = nil, users: Set<UInt32>? = nil) {
     self.tokens = Lock(tokens)
     self.users = users
   }
 
-  /// Goes by other tokens from the next request on.
+  /// Replaces the tokens, from the next request on.
   ///
-  /// - Parameter tokens: in place of all before.
+  /// - Parameter tokens: The new tokens, which replace all earlier ones.
   public func replaceTokens(_ tokens: [AccessToken]) {
     self.tokens.withLock { $0 = tokens }
   }
 
-  /// From whom a request comes.
-  ///
   /// - Throws: 401 for an unknown token; 403 for a user without permission.
-  /// - Complexity: O(*n*) for *n* tokens, whichever it is.
   func caller(of request: ServerRequest) throws(Refusal) -> Caller {
     if let users {
       guard let user = request.peerUser, users.contains(user) else {
@@ -42,7 +39,7 @@ public final class AccessControl: Sendable {
     }
     let digest = AccessToken.digest(secret)
     var found: AccessToken?
-    // All are compared, to their ends: how long that takes tells nothing of them.
+    // Every token is compared in full, so that the time taken reveals nothing about them.
     for token in tokens where Self.areEqual(token.digest ?? [], digest) { found = token }
     guard let found else { throw .unauthorized("the token is not known", error: "invalid_token") }
     return Caller(name: found.name, scopes: found.scopes, keyPrefix: found.keyPrefix)
@@ -53,7 +50,7 @@ public final class AccessControl: Sendable {
     return Caller(name: nil, scopes: token?.scopes ?? [], keyPrefix: token?.keyPrefix ?? "")
   }
 
-  /// The token within the field: RFC 6750, 2.1, or the password of RFC 7617.
+  /// Returns the token of a bearer field (RFC 6750, 2.1), or the password of a basic field (RFC 7617).
   private static func secret(_ value: String) -> String? {
     let parts = value.split(separator: " ", maxSplits: 1)
     guard parts.count == 2 else { return nil }
@@ -77,16 +74,18 @@ public final class AccessControl: Sendable {
   }
 }
 
-/// A kind of requests that a caller may make.
+/// A class of requests that a caller may make.
 public enum AccessScope: String, CaseIterable, Comparable, Sendable {
-  /// Blobs, records, lists and counts are answered.
+  /// Requests that read blobs, records, lists and statistics.
   case read
-  /// Blobs are stored, removed, touched, locked and unlocked.
+  /// Requests that store, remove, touch, lock or unlock blobs.
   case write
-  /// What concerns the directory as a whole, such as a collection.
+  /// Requests that concern the whole directory, such as a collection.
   case admin
 
-  /// The scopes of a text such as `read,write`; nil for anything else.
+  /// Parses a list of scopes such as `read,write`.
+  ///
+  /// - Returns: The scopes, or `nil` if the text has another form.
   public static func set(_ text: some StringProtocol) -> Set<AccessScope>? {
     var scopes: Set<AccessScope> = []
     for name in text.split(separator: ",", omittingEmptySubsequences: false) {
@@ -107,52 +106,42 @@ public enum AccessScope: String, CaseIterable, Comparable, Sendable {
   }
 }
 
-/// What a request needs, which its route names.
 struct Permission: Equatable {
   let scope: AccessScope
   let reach: Reach
 
-  /// Which keys a request is about.
   enum Reach: Equatable {
     case key(String)
-    /// Keys that begin so, byte for byte.
+    /// All keys with a prefix, compared byte by byte.
     case prefix(String)
-    /// All keys, or what concerns none.
     case directory
   }
 
-  /// Whether all that is reached lies among keys that begin so.
-  ///
-  /// - Parameter place: what stands before each key.
   func isWithin(_ prefix: String, at place: String) -> Bool {
     let reached =
       switch reach {
       case .key(let text), .prefix(let text): place + text
       case .directory: place
       }
-    // Texts that Swift takes for equal may be two keys.
+    // Bytes are compared, because two strings that Swift considers equal can be different keys.
     return reached.utf8.starts(with: prefix.utf8)
   }
 }
 
-/// From whom a request comes, and what that one may do.
 struct Caller: Sendable {
-  /// For the log; nil for a request without a token.
   let name: String?
   let scopes: Set<AccessScope>
-  /// What the keys begin with that the caller may reach; empty for all.
   let keyPrefix: String
-  /// What stands before keys and the prefix, where there are many directories: the name of one and a slash.
+  /// The name of the directory and a slash, which precede keys and the prefix if the server has several directories.
   var place = ""
 
-  /// Everybody, where there are no tokens.
   static let anyone = Caller(name: nil, scopes: Set(AccessScope.allCases), keyPrefix: "")
 
   func may(_ permission: Permission) -> Bool {
     scopes.contains(permission.scope) && permission.isWithin(keyPrefix, at: place)
   }
 
-  /// - Throws: 401 where a token is missing, 403 where the token does not allow it.
+  /// - Throws: 401 if a token is missing; 403 if the token does not permit the request.
   func check(_ permission: Permission) throws(Refusal) {
     guard !may(permission) else { return }
     guard name != nil else { throw .unauthorized("this needs a token", error: nil) }
@@ -167,9 +156,7 @@ struct Caller: Sendable {
 }
 
 extension Refusal {
-  /// A request without a token that is known.
-  ///
-  /// - Parameter error: a code of RFC 6750, 3.1; nil where no token was sent.
+  /// - Parameter error: A code of RFC 6750, 3.1, or `nil` if no token was sent.
   static func unauthorized(_ message: String, error: String?) -> Refusal {
     let reason = error.map { ", error=\"\($0)\"" } ?? ""
     var fields: HeaderFields = ["WWW-Authenticate": "Bearer realm=\"blobcache\"" + reason]

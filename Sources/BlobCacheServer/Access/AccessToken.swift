@@ -1,22 +1,24 @@
 internal import BlobRecord
 internal import TextFormats
 
-/// A token that callers send, as the server knows it: by its digest.
+/// A token of a caller, which the server stores as a digest.
 public struct AccessToken: Hashable, Sendable {
-  /// For the log, such as `ci`.
+  /// The name for the log, such as `ci`.
   public let name: String
-  /// What a caller who sends the token may do.
+  /// The scopes that the token grants.
   public let scopes: Set<AccessScope>
-  /// What the keys begin with that the caller may reach; empty for all.
+  /// The prefix of the keys that the token grants access to. An empty prefix grants access to all keys.
   public let keyPrefix: String
-  /// SHA-256 of the token; nil for what is allowed without one.
+  /// `nil` for the permissions of requests without a token.
   let digest: [UInt8]?
 
+  /// Creates a token.
+  ///
   /// - Parameters:
-  ///   - name: for the log; printable ASCII without blanks.
-  ///   - secret: what callers send; nil for what those may do who send nothing.
-  ///   - scopes: what is allowed.
-  ///   - keyPrefix: what the keys begin with that may be reached; empty for all.
+  ///   - name: The name for the log, in printable ASCII without spaces.
+  ///   - secret: The text that callers send, or `nil` for the permissions of requests without a token.
+  ///   - scopes: The scopes that the token grants.
+  ///   - keyPrefix: The prefix of the accessible keys, or an empty string for all keys.
   public init(name: String, secret: String?, scopes: Set<AccessScope>, keyPrefix: String = "") {
     self.init(name: name, digest: secret.map(Self.digest), scopes: scopes, keyPrefix: keyPrefix)
   }
@@ -28,7 +30,7 @@ public struct AccessToken: Hashable, Sendable {
     self.keyPrefix = keyPrefix
   }
 
-  /// A secret that nobody can guess: 256 bits by chance, behind a beginning that tells what it is for.
+  /// Returns a new secret with 256 random bits, after a prefix that names its purpose.
   public static func makeSecret() -> String {
     var bytes: [UInt8] = []
     var generator = SystemRandomNumberGenerator()
@@ -44,10 +46,9 @@ public struct AccessToken: Hashable, Sendable {
 
 extension AccessToken {
   private static let digestName = "sha256:"
-  /// In place of a digest: for requests without a token.
   private static let noDigest = "-"
 
-  /// The token's line in a token file: name, digest, scopes, and the beginning of keys with its escapes.
+  /// The token's line in a token file: name, digest, scopes, and the escaped key prefix.
   public var line: String {
     let digest = digest.map { Self.digestName + Hexadecimal.text($0) } ?? Self.noDigest
     let scopes = scopes.sorted().map(\.rawValue).joined(separator: ",")
@@ -55,7 +56,6 @@ extension AccessToken {
     return "\(name) \(digest) \(scopes)\(prefix)"
   }
 
-  /// - Throws: what is wrong with the line.
   init(line: Substring) throws(TokenLineError) {
     let parts = line.split { $0 == " " || $0 == "\t" }
     guard (3...4).contains(parts.count) else {
@@ -86,9 +86,9 @@ extension AccessToken {
     return digest
   }
 
-  /// Whether a text can be the name of a token.
+  /// Returns a Boolean value that indicates whether the text is a valid token name.
   public static func isName(_ text: some StringProtocol) -> Bool {
-    // A line that begins with this is a comment.
+    // A line with a leading `#` is a comment.
     text.first != "#" && !text.isEmpty && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
   }
 
@@ -105,7 +105,6 @@ extension AccessToken {
   }
 }
 
-/// What is wrong with a line of a token file.
 struct TokenLineError: Error {
   let message: String
 

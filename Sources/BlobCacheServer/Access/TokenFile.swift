@@ -1,12 +1,12 @@
 public import SystemPackage
 
-/// The tokens of a server, in a file of lines: Spec/Server.md, *Tokens*.
+/// A file with the tokens of a server, one per line: Spec/Server.md, *Tokens*.
 public enum TokenFile {
-  /// Reads the tokens.
+  /// Reads the tokens of a file.
   ///
-  /// - Parameter path: of the file, which other users may not read.
-  /// - Returns: the tokens, in the order of their lines.
-  /// - Throws: `SecretFileError` if the file cannot be read, if others may read or change it, or if a line is wrong.
+  /// - Parameter path: The path of the file, which other users must not be able to read.
+  /// - Returns: The tokens, in the order of their lines.
+  /// - Throws: `SecretFileError` if the file cannot be read or has an invalid line, or if other users can access it.
   public static func tokens(at path: FilePath) throws(SecretFileError) -> [AccessToken] {
     try tokens(in: SecretFile.text(at: path), path)
   }
@@ -24,7 +24,7 @@ public enum TokenFile {
       } catch {
         throw SecretFileError(path, "line \(number): \(error.message)")
       }
-      // Of two lines with one digest, it would be left to chance which holds.
+      // If two lines had the same digest, it would be unclear which one applies.
       guard !tokens.contains(where: { $0.digest == token.digest }) else {
         throw SecretFileError(path, "line \(number): an earlier line has this digest too")
       }
@@ -37,13 +37,10 @@ public enum TokenFile {
   }
 }
 
-/// A file that is for the server alone, and for its administrators.
 enum SecretFile {
-  /// Larger than any list of tokens or chain of certificates.
   private static let maximumByteCount = 1 << 20
 
-  /// - Parameter isSecret: false for a file that others may read, though not change.
-  /// - Throws: `SecretFileError` if it cannot be read, is not UTF-8, or other users may read or change it.
+  /// - Parameter isSecret: `false` for a file that other users can read, but not change.
   static func text(at path: FilePath, isSecret: Bool = true) throws(SecretFileError) -> String {
     let bytes = try bytes(at: path, isSecret: isSecret)
     guard let text = String(validating: bytes, as: UTF8.self) else { throw SecretFileError(path, "it is not UTF-8") }
@@ -64,7 +61,7 @@ enum SecretFile {
   private static func checkedBytes(of file: FileDescriptor, _ path: FilePath, isSecret: Bool) throws -> [UInt8] {
     let status = try file.stat()
     guard status.type == .regular || status.type == .fifo else { throw SecretFileError(path, "it is no file") }
-    // A pipe has the mode of whoever made it, and no name that others could open.
+    // A pipe has the mode of its creator, and no name that other users could open.
     if status.type == .regular {
       guard !isSecret || !status.permissions.contains(.otherRead) else {
         throw SecretFileError(path, "other users may read it; chmod o-r \(path) changes that")
@@ -85,11 +82,11 @@ enum SecretFile {
   }
 }
 
-/// Why a file of tokens, keys or certificates is not used.
+/// The reason why a file of tokens, keys or certificates is rejected.
 public struct SecretFileError: Error, CustomStringConvertible {
-  /// The file.
+  /// The path of the file.
   public let path: FilePath
-  /// What is wrong with it, and what to do.
+  /// A description of the mistake, and of its remedy.
   public let message: String
 
   init(_ path: FilePath, _ message: String) {
@@ -97,6 +94,5 @@ public struct SecretFileError: Error, CustomStringConvertible {
     self.message = message
   }
 
-  /// The path and the message.
   public var description: String { "\(path): \(message)" }
 }

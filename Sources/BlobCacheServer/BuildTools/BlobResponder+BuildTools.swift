@@ -6,10 +6,10 @@ extension BlobResponder {
   func answer(_ route: ToolRoute, _ request: ServerRequest) async throws -> ServerResponse {
     switch (route.resource, request.method) {
     case (.content(_, .ofNothing), "GET"), (.content(_, .ofNothing), "HEAD"):
-      // What has no bytes needs no store, and tools may expect it to be everywhere.
+      // Empty content needs no store, and tools may expect it on every server.
       return ServerResponse(status: 200, body: .text(""))
     case (.content(let key, let digest), "PUT"):
-      // Its readers could not know yet whether it has the digest.
+      // Readers of unfinished content could not yet know whether it matches the digest.
       guard ["afterCommit", nil].contains(request.fields["X-BlobCache-Visibility"]) else {
         throw Refusal(400, "what is named after its bytes is not seen before it is whole")
       }
@@ -31,9 +31,7 @@ extension BlobResponder {
     }
   }
 
-  /// A hit, which renews what has a time to live of its tool.
-  ///
-  /// - Throws: 404 for a damaged blob as for none: the tool makes it anew.
+  /// A damaged blob is answered with 404, because the tool then builds it again.
   func fetch(_ key: BlobKey, _ request: ServerRequest, for tool: BuildTool) async throws -> ServerResponse {
     do {
       return try await get(
@@ -44,7 +42,6 @@ extension BlobResponder {
     }
   }
 
-  /// Stores a blob, with the time to live of its tool unless the request has another.
   func keep(_ key: BlobKey, _ request: ServerRequest, for tool: BuildTool) async throws -> ServerResponse {
     var request = request
     if let lifetime = configuration.toolLifetimes[tool],
@@ -56,22 +53,22 @@ extension BlobResponder {
     return try await put(key, request)
   }
 
-  /// Begins a record's time to live anew, once an eighth of it has gone: so few hits write.
+  /// Restarts a record's time to live after an eighth of it has passed, so that only few hits write.
   func renew(_ key: BlobKey, _ header: RecordHeader) async {
     let age = now.seconds.subtractingReportingOverflow(header.lastUpdate.seconds).partialValue
     guard header.ttl > 0, age > 0, UInt64(age) > header.ttl / 8 else { return }
     do {
       try await cache.renew(key)
     } catch {
-      // The blob lives a little shorter.
+      // Without the renewal, the blob only expires a little earlier.
       logger.debug("a blob is not renewed: \(error)")
     }
   }
 }
 
-// What RFC 4918 asks of a server whose collections are parts of names: there is one wherever a client looks.
+// RFC 4918 for a server whose collections are key prefixes: a collection exists at every path.
 extension BlobResponder {
-  /// Bodies of PROPFIND name properties. All are answered, whatever they name.
+  /// The content is ignored, and every request is answered with all properties.
   private static var largestQuery: Int { 64 << 10 }
 
   func properties(of key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
@@ -98,7 +95,7 @@ extension BlobResponder {
     return ServerResponse(status: 201)
   }
 
-  /// - Throws: 403 for a depth other than 0: what lies below a collection is not known without a walk of the directory.
+  /// Listing a collection would require a scan of the directory, so that only depth 0 is supported.
   private func checkDepth(_ request: ServerRequest) async throws {
     guard request.fields["Depth"] == "0" else { throw Refusal(403, "PROPFIND is answered for Depth: 0 alone") }
     guard try await request.body.collected(atMost: Self.largestQuery) != nil else {
@@ -107,7 +104,7 @@ extension BlobResponder {
   }
 
   private func multistatus(_ request: ServerRequest, _ properties: String) -> ServerResponse {
-    // Names of tools, and escapes in their place, have nothing that XML reads as markup.
+    // Tool names and percent escapes contain no XML markup.
     let path = (place.isEmpty ? "" : "/" + place.dropLast()) + request.target.prefix { $0 != "?" }
     return ServerResponse(
       status: 207, fields: ["Content-Type": "application/xml; charset=utf-8", "Cache-Control": "no-store"],

@@ -26,7 +26,6 @@ extension BlobResponder {
     return response
   }
 
-  /// Which of many artifacts there are.
   func describeArtifacts(of team: String?, _ request: ServerRequest) async throws -> ServerResponse {
     let body = try await message(request)
     guard let query = try? JSONDecoder().decode(Query.self, from: body), query.hashes.count <= Self.mostHashes else {
@@ -49,7 +48,7 @@ extension BlobResponder {
     return Description(size: header.payloadSize, taskDurationMs: artifact.duration ?? 0, tag: artifact.tag)
   }
 
-  /// What clients tell of their hits is taken and dropped: the server counts its own.
+  /// Discards a client's report of its hits, because the server counts its own.
   func takeEvents(_ request: ServerRequest) async throws -> ServerResponse {
     _ = try await message(request)
     return .json("{}")
@@ -81,12 +80,12 @@ extension ServerResponse {
 }
 
 extension Refusal {
-  /// The refusal in JSON: as Turborepo's API describes it, and within `error`, where the client looks.
+  /// The refusal as JSON, in the form of Turborepo's API and also in `error`, which the client reads.
   var turboResponse: ServerResponse {
     let message = TurboError.Message(code: code, message: message)
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-    // Two texts are always encoded.
+    // Encoding two strings cannot fail.
     let text = try? encoder.encode(TurboError(code: code, message: self.message, error: message))
     var response = ServerResponse.json(text.map { String(decoding: $0, as: UTF8.self) } ?? "{}", status: status)
     for field in fields.all { response.fields.append(field.name, field.value) }

@@ -1,14 +1,11 @@
 internal import BlobRecord
 internal import TextFormats
 
-/// The SHA-256 that a blob is named after.
 struct ContentDigest: Equatable {
-  /// 64 digits, the letters small.
   let text: String
 
   static let ofNothing = ContentDigest(SHA256Hasher().finalize())
 
-  /// - Returns: nil for anything but 64 hexadecimal digits with small letters.
   init?(_ text: String) {
     guard text.utf8.count == 2 * SHA256Digest.byteCount,
       text.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) })
@@ -20,7 +17,6 @@ struct ContentDigest: Equatable {
     text = Hexadecimal.text(digest)
   }
 
-  /// - Throws: 400 if the bytes have another digest.
   fileprivate func check(_ hasher: consuming SHA256Hasher) throws(Refusal) {
     let found = ContentDigest(hasher.finalize())
     guard found == self else { throw Refusal(400, "the body has the SHA-256 \(found.text), and not that of its name") }
@@ -28,11 +24,11 @@ struct ContentDigest: Equatable {
 }
 
 extension MessageBody {
-  /// The body, which fails at its end if it has another digest: as a body that breaks off, it is not stored then.
+  /// Checks the digest at the end of the body. As after an aborted transfer, a wrong body is not stored.
   func checked(_ digest: ContentDigest) throws(Refusal) -> MessageBody {
     var hasher = SHA256Hasher()
     switch self {
-    // No request brings a file.
+    // Requests never contain files.
     case .none, .omitted, .file: try digest.check(hasher)
     case .bytes(let data):
       hasher.update(data.bytes)
@@ -44,7 +40,6 @@ extension MessageBody {
   }
 }
 
-/// Pieces that are hashed on their way.
 private struct CheckedPieces: AsyncSequence, Sendable {
   typealias Element = Data
   typealias Failure = any Error

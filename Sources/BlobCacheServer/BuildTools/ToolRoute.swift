@@ -1,25 +1,21 @@
 internal import BlobRecord
 
-/// What a path of a build tool leads to.
 struct ToolRoute {
   let tool: BuildTool
   let resource: Resource
 
   enum Resource {
     case entry(BlobKey)
-    /// A blob that is named after its bytes.
     case content(BlobKey, ContentDigest)
-    /// What WebDAV takes for a directory: keys with a beginning. There is one wherever a client looks.
+    /// A directory in WebDAV, which is a key prefix here. A collection exists at every path.
     case collection(prefix: String)
-    /// A product of Turborepo's, with what belongs to it.
     case artifact(BlobKey)
     case artifactQuery(team: String?)
     case events(team: String?)
     case status(team: String?)
   }
 
-  /// - Returns: nil for a path of no build tool.
-  /// - Throws: 400 for a name that the tool does not make; 404 for a path without a meaning.
+  /// - Throws: 400 for a name that the tool never creates; 404 for a path without a resource.
   init?(_ target: RequestTarget) throws(Refusal) {
     let parts = target.path.dropFirst().split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
     guard let first = parts.first, let tool = BuildTool(rawValue: String(first)) else { return nil }
@@ -42,7 +38,6 @@ struct ToolRoute {
     return BlobKey(([tool.rawValue] + path.names).joined(separator: "/"))
   }
 
-  /// `ac/` or `cas/` and a digest, behind the names of an instance or none.
   private static func bazel(_ path: ToolPath) throws(Refusal) -> Resource {
     guard !path.endsWithSlash, path.names.count > 1 else { throw Refusal(404, "there is nothing at this path") }
     let key = try key(of: .bazel, path)
@@ -71,7 +66,6 @@ struct ToolRoute {
 }
 
 extension ToolRoute {
-  /// For what is counted.
   var name: String {
     switch (tool, resource) {
     case (.bazel, .entry): "bazel-ac"
@@ -92,7 +86,6 @@ extension ToolRoute {
     }
   }
 
-  /// What a caller must be allowed to do.
   func permission(for method: String) -> Permission {
     let scope: AccessScope = isSafe(method) ? .read : .write
     return switch resource {
@@ -103,7 +96,6 @@ extension ToolRoute {
     }
   }
 
-  /// Whether a method changes nothing of what is stored.
   private func isSafe(_ method: String) -> Bool {
     switch resource {
     case .artifactQuery, .events: true
@@ -111,32 +103,30 @@ extension ToolRoute {
     }
   }
 
-  /// What an answer to OPTIONS says beside the methods.
   var optionFields: HeaderFields {
     switch tool {
     case .sccache: ["DAV": "1"]
-    // With `--preflight`, the client sends its token only if this allows it. No page of another site may do so: for
-    // that, its origin would have to be allowed too.
+    // With `--preflight`, the client sends its token only if this field allows it. Pages of other sites gain nothing,
+    // because their origin would have to be allowed as well.
     case .turbo: ["Access-Control-Allow-Headers": TurboArtifact.allowedFields]
     case .bazel, .ccache, .gradle: [:]
     }
   }
 
-  /// A refusal in the form that the tool reads.
   func response(to refusal: Refusal) -> ServerResponse {
     tool == .turbo ? refusal.turboResponse : refusal.response
   }
 }
 
-/// A build tool that keeps its products in a cache over HTTP: Spec/Server.md, *Build tools*.
+/// A build tool that caches its products over HTTP: Spec/Server.md, *Build tools*.
 ///
-/// Its name is the first part of its paths, and of its keys.
+/// The tool's name is the first component of its paths and of its keys.
 public enum BuildTool: String, CaseIterable, Sendable {
-  /// Bazel, and what else speaks its simple protocol: https://bazel.build/remote/caching
+  /// Bazel, and other clients of its HTTP caching protocol: https://bazel.build/remote/caching
   case bazel
   /// ccache, in each of its layouts: https://ccache.dev/manual/latest.html#_http_storage_backend
   case ccache
-  /// sccache, by WebDAV: https://github.com/mozilla/sccache/blob/main/docs/Webdav.md
+  /// sccache, over WebDAV: https://github.com/mozilla/sccache/blob/main/docs/Webdav.md
   case sccache
   /// Gradle: https://docs.gradle.org/current/userguide/build_cache.html
   case gradle
@@ -144,25 +134,20 @@ public enum BuildTool: String, CaseIterable, Sendable {
   case turbo
 }
 
-/// A path below a build tool's prefix: names with slashes between them.
-///
-/// The names that tools make are short and plain. Others are refused, though as keys they would do no harm.
+/// Build tools use short, plain names. Other names are refused, although they would be harmless as keys.
 struct ToolPath {
-  /// Without escapes.
   let names: [String]
-  /// Whether a slash ends the path, as that of a collection in WebDAV.
   let endsWithSlash: Bool
 
   private static let longestName = 255
 
-  /// - Parameter path: without the slash at its beginning.
-  /// - Throws: 400 for a name that is empty, has more than 255 bytes, is `.` or `..`, or has something else than letters
-  ///   and digits of ASCII, `-`, `.`, `_` and `~` (RFC 3986, 2.3).
+  /// - Throws: 400 for a name that is empty, `.` or `..`, has more than 255 bytes, or contains anything other than
+  ///   ASCII letters and digits, `-`, `.`, `_` and `~` (RFC 3986, 2.3).
   init(_ path: Substring) throws(Refusal) {
     endsWithSlash = path.hasSuffix("/") || path.isEmpty
     var names: [String] = []
     if !path.isEmpty {
-      // An escaped slash is no boundary, and no name has one.
+      // An escaped slash does not separate names. It is refused as part of a name.
       for part in (endsWithSlash ? path.dropLast() : path).split(separator: "/", omittingEmptySubsequences: false) {
         names.append(try Self.name(part))
       }

@@ -1,12 +1,10 @@
 internal import BlobRecord
 
-/// What Turborepo keeps with a product: how long it took to make, and a signature that only its clients understand.
-///
-/// Both are kept as parameters of the content type, which is where a record has room for them.
+/// The build duration and signature of a Turborepo product, which are stored as parameters of the content type.
 struct TurboArtifact: Equatable {
-  /// Milliseconds.
+  /// The build duration in milliseconds.
   var duration: Int64?
-  /// In base64.
+  /// The signature in Base64.
   var tag: String?
 
   static let durationField = "x-artifact-duration"
@@ -15,7 +13,6 @@ struct TurboArtifact: Equatable {
   private static let essence = "application/vnd.turborepo.artifact"
   private static let longestTag = 600
 
-  /// - Throws: 400 for a duration that is none, and for a tag that is too long or has something else than base64 has.
   init(_ fields: HeaderFields) throws(Refusal) {
     if let text = fields[Self.durationField] {
       guard let number = Int64(text), number >= 0 else {
@@ -31,7 +28,6 @@ struct TurboArtifact: Equatable {
     }
   }
 
-  /// What was kept, as far as the content type has it.
   init(contentType: String) {
     for part in contentType.split(separator: ";").dropFirst() {
       let pair = part.split(separator: "=", maxSplits: 1)
@@ -50,7 +46,6 @@ struct TurboArtifact: Equatable {
     return Self.essence + duration + tag
   }
 
-  /// Base64 of either alphabet.
   private static func isBase64(_ text: String) -> Bool {
     text.utf8.allSatisfy { byte in
       switch byte {
@@ -64,10 +59,6 @@ struct TurboArtifact: Equatable {
 }
 
 extension TurboArtifact {
-  /// The team for which a request is made.
-  ///
-  /// - Returns: nil for none.
-  /// - Throws: 400 for a name that cannot be a part of a path.
   static func team(of target: RequestTarget) throws(Refusal) -> String? {
     guard let team = target.parameter("teamId") ?? target.parameter("slug"), !team.isEmpty else { return nil }
     guard let path = try? ToolPath(team[...]), path.names == [team] else {
@@ -76,12 +67,10 @@ extension TurboArtifact {
     return team
   }
 
-  /// What the keys of a team's artifacts begin with.
   static func keyPrefix(of team: String?) -> String {
     BuildTool.turbo.rawValue + "/" + (team.map { $0 + "/" } ?? "")
   }
 
-  /// - Throws: 400 for anything but hexadecimal digits.
   static func key(ofHash hash: String, team: String?) throws(Refusal) -> BlobKey {
     guard !hash.isEmpty, hash.utf8.count <= 255, hash.allSatisfy({ $0.isASCII && $0.isHexDigit }) else {
       throw Refusal(400, "a hash has hexadecimal digits")

@@ -16,20 +16,22 @@
     internal import Android
   #endif
 
-  /// A server over HTTP/1.1 that answers by `ServedDirectories`, as a service that stops gracefully.
+  /// An HTTP/1.1 server for `ServedDirectories`, as a service with graceful shutdown.
   ///
-  /// It finishes the requests under way when it is told to stop, and takes no more.
+  /// During shutdown, it finishes the active requests and accepts no others.
   public struct BlobServer: Service {
     public let directories: ServedDirectories
     public let configuration: Configuration
     private let logger: Logger
     private let whenListening: @Sendable (Address) async -> Void
 
+    /// Creates a server.
+    ///
     /// - Parameters:
-    ///   - directories: make the answers.
-    ///   - configuration: where to listen, and what a connection may take.
-    ///   - logger: receives what goes wrong.
-    ///   - whenListening: receives the address as it is, with the port that the system has chosen for port 0.
+    ///   - directories: The directories, which answer the requests.
+    ///   - configuration: The address and the limits of connections.
+    ///   - logger: The logger for errors.
+    ///   - whenListening: A closure that receives the actual address, with the port that replaces port 0.
     public init(
       directories: ServedDirectories, configuration: Configuration = Configuration(), logger: Logger,
       whenListening: @escaping @Sendable (Address) async -> Void = { _ in }
@@ -40,7 +42,7 @@
       self.whenListening = whenListening
     }
 
-    /// A server of one directory.
+    /// Creates a server of one directory.
     public init(
       responder: BlobResponder, configuration: Configuration = Configuration(), logger: Logger,
       whenListening: @escaping @Sendable (Address) async -> Void = { _ in }
@@ -50,9 +52,9 @@
         whenListening: whenListening)
     }
 
-    /// Listens until the service is told to stop, or its task is cancelled.
+    /// Listens until graceful shutdown or cancellation of the task.
     ///
-    /// - Throws: an error of the system's if the address cannot be listened at.
+    /// - Throws: A system error if the server cannot listen on the address.
     public func run() async throws {
       let bindAddress: BindAddress =
         switch configuration.address {
@@ -77,9 +79,7 @@
   }
 
   extension BlobServer {
-    /// Sees that no server answers at a socket, which listening would take from it.
-    ///
-    /// - Throws: `SocketPathTooLong`; `addressInUse` as an error of the system's.
+    /// Throws `addressInUse` if a server listens on the socket, because binding would replace its file.
     private static func freeSocket(at path: String) async throws -> String {
       guard path.utf8.count <= SocketPathTooLong.limit else { throw SocketPathTooLong(byteCount: path.utf8.count) }
       do {
@@ -87,46 +87,47 @@
           .connect(unixDomainSocketPath: path).get()
         try await channel.close()
       } catch let error as IOError where [ECONNREFUSED, ENOENT].contains(error.errnoCode) {
-        // No server listens: one that was killed has left the file, or there is no file.
+        // A killed server left the file, or the file does not exist.
         return path
       }
       throw IOError(errnoCode: EADDRINUSE, reason: "a server answers at the socket")
     }
 
-    /// Lets the user of the server alone connect, or all where each is asked for, as far as the system goes by the mode.
+    /// Restricts the socket to the server's user, unless each user is checked. Not every system applies the mode.
     private static func setMode(of path: String, _ access: AccessControl, _ logger: Logger) {
       do {
         let mode = access.users == nil ? 0o600 : 0o666
         try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
       } catch {
-        // Listening has begun, and tokens or the directory's mode may keep others out.
+        // The server already listens, and tokens or the directory's mode may restrict access.
         logger.warning("the mode of \(path) stays as it is: \(error)")
       }
     }
   }
 
   extension BlobServer {
-    /// Where a server listens, and what it allows.
+    /// The address and the limits of a server.
     public struct Configuration: Sendable {
       public var address = Address.host("127.0.0.1", port: 8723)
       public var limits = Limits()
-      /// TLS; nil for plain HTTP.
+      /// The TLS settings, or `nil` for plain HTTP.
       public var encryption: Encryption?
-      /// Whether each request is logged, at the level `notice`: what it asks for, its status, and how long it took.
+      /// A Boolean value that indicates whether requests are logged at the level `notice` with status and duration.
       public var logsRequests = false
 
       public init() {}
     }
 
-    /// Where a server listens.
+    /// An address on which a server listens.
     public enum Address: Hashable, Sendable, CustomStringConvertible {
-      /// An address of a network, or a name of one. The system chooses the port if it is 0.
+      /// A network address or host name. The system selects the port if it is 0.
       case host(String, port: Int)
-      /// A socket in the file system. It is for the user of the server alone, unless its `AccessControl` names users. A
-      /// socket without a server behind it is replaced.
+      /// A socket in the file system.
+      ///
+      /// Only the server's user can connect, unless the `AccessControl` names users. An unused socket file is replaced.
       case unixSocket(path: String)
 
-      /// Such as `127.0.0.1:8723`, `[::1]:8723` or `unix:/run/blobcache.sock`.
+      /// The text of the address, such as `127.0.0.1:8723`, `[::1]:8723` or `unix:/run/blobcache.sock`.
       public var description: String {
         switch self {
         case .host(let name, let port): name.contains(":") ? "[\(name)]:\(port)" : "\(name):\(port)"
@@ -143,29 +144,28 @@
       }
     }
 
-    /// What the clients of a server may take of it.
+    /// The limits for the clients of a server.
     public struct Limits: Hashable, Sendable {
-      /// Connections at a time. Others wait until one ends.
+      /// The maximum number of concurrent connections. Further connections wait until one ends.
       public var connections = 1024
-      /// Bytes of the fields of a request, and of its target. More is answered with 431.
+      /// The maximum size of a request's header fields and target, in bytes. Larger requests are answered with 431.
       public var headerBytes = 16 << 10
-      /// How long a connection may be without a request, and a client without sending 16 KiB of a body, or taking anything
-      /// of an answer.
+      /// The timeout of an idle connection, of 16 KiB of a request body, and of a client that receives nothing.
       public var patience: Duration = .seconds(60)
 
       public init() {}
     }
   }
 
-  /// Why a server does not listen.
+  /// The reason why a server failed to listen.
   public enum ListeningFailure {
-    /// The system's reason; nil for an error of another kind.
+    /// Returns the system's error number, or `nil` for another kind of error.
     public static func errno(of error: any Error) -> Errno? {
       (error as? IOError).map { Errno(rawValue: $0.errnoCode) }
     }
   }
 
-  /// The path of a socket has more bytes than the system takes.
+  /// An error for a socket path that exceeds the system's limit.
   public struct SocketPathTooLong: Error, CustomStringConvertible {
     #if canImport(Darwin)
       static let limit = 103

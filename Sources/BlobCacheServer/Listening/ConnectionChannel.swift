@@ -4,15 +4,12 @@
   internal import NIOCore
   internal import NIOHTTP1
 
-  /// The connections of a server: on each, requests of HTTP/1.1 one after the other.
-  ///
-  /// The parts of messages are taken from NIO's decoder as they come. So the end of a body is seen, not guessed from the end
-  /// of the connection: a PUT that breaks off must store nothing.
+  /// Reads message parts from NIO's decoder, which reports the end of a body. An aborted PUT must store nothing.
   struct ConnectionChannel: ServerChildChannel {
     struct Value: ServerChildChannelValue {
       let parts: NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
       let keeper: NIOLoopBound<ConnectionKeeper>
-      /// Whether the system may send from files. What is encrypted passes through this process.
+      /// A Boolean value that indicates whether the system sends from files. Encryption requires this process.
       let sendsFiles: Bool
 
       var channel: any Channel { parts.channel }
@@ -20,10 +17,8 @@
 
     let directories: ServedDirectories
     let limits: BlobServer.Limits
-    /// nil for plain HTTP.
     let encryption: Encryption?
     let isUnixSocket: Bool
-    /// nil for none.
     let requestLog: Logger?
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
@@ -34,7 +29,7 @@
         decoding.maxHeaderFieldCount = 128
         let pipeline = channel.pipeline.syncOperations
         if let encryption { try pipeline.addHandler(encryption.makeHandler()) }
-        // `Conversation` says how a body ends: NIO gives an answer to HEAD without a length chunks.
+        // `Conversation` sets the framing fields, because NIO adds chunked encoding to HEAD responses without a length.
         var encoding = HTTPResponseEncoder.Configuration()
         encoding.automaticallySetFramingHeaders = false
         try pipeline.configureHTTPServerPipeline(
@@ -57,7 +52,7 @@
             try await Conversation(directories, connection, inbound, outbound, requestLog, peerUser).run()
           }
         } onCancel: {
-          // TLS has no half of a connection to close.
+          // TLS cannot close one half of a connection.
           connection.channel.close(mode: encryption == nil ? .input : .all, promise: nil)
         }
       } catch {

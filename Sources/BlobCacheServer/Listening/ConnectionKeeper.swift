@@ -2,34 +2,29 @@
   internal import NIOCore
   internal import NIOHTTP1
 
-  /// Ends a connection whose client does nothing, and one without a request when the server stops.
-  ///
-  /// It lives on the connection's event loop.
+  /// Closes connections with an inactive client, or without a request during shutdown. Confined to the event loop.
   final class ConnectionKeeper: ChannelDuplexHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
-    /// Bytes of a body that are progress: with fewer, a client could hold a connection for ever.
+    /// The minimum progress in bytes of a body, because a client could otherwise occupy a connection forever.
     private static let leastBodyBytes = 16 << 10
 
     private let patience: TimeAmount
     private var lastProgress = NIODeadline.now()
     private var requestsUnderWay = 0
     private var isStopping = false
-    /// Writes that the client has not taken.
     private var pendingWrites = 0
-    /// Bytes of them at the last check. One write may be large, and be taken slowly.
+    /// The size of the pending writes at the last check, because a client can receive one large write slowly.
     private var pendingBytes = 0
-    /// Requests that have arrived to their ends, and whose answers have not: the server itself is at work.
+    /// The number of completely received requests without a complete response, for which the server itself is at work.
     private var wholeRequests = 0
-    /// Bytes of bodies since the last progress.
     private var bodyBytes = 0
-    /// Since when the server reads nothing, because it is at work on what it has; nil while it reads.
+    /// The time since which the server processes received data, or `nil` while it reads.
     private var stalledSince: NIODeadline?
     private var check: Scheduled<Void>?
-    /// Waits for the client to take what is written.
     private var allIsTaken: EventLoopPromise<Void>?
     private let eventLoop: any EventLoop
 
@@ -105,7 +100,7 @@
       if isStopping, requestsUnderWay == 0 { context.close(promise: nil) }
     }
 
-    /// Succeeds once nothing is left that the system has not taken for the client, or will not: the connection has ended.
+    /// Returns a future that succeeds once the system has accepted all writes, or the connection has ended.
     func whenAllIsTaken() -> EventLoopFuture<Void> {
       guard pendingWrites > 0 else { return eventLoop.makeSucceededVoidFuture() }
       let taken = allIsTaken ?? eventLoop.makePromise()
@@ -134,7 +129,7 @@
         let (keeper, context) = keeper.value
         keeper.check = nil
         keeper.noteTakenBytes(context)
-        // Waiting for the disk is no fault of the client's.
+        // A wait for the disk is not the client's fault.
         let isOwnWork = (keeper.wholeRequests > 0 || keeper.stalledSince != nil) && keeper.pendingWrites == 0
         if !isOwnWork, .now() - keeper.lastProgress >= keeper.patience {
           context.close(promise: nil)

@@ -4,7 +4,6 @@
   internal import NIOCore
   internal import NIOHTTP1
 
-  /// What is said on one connection: requests, and an answer to each.
   struct Conversation {
     private let directories: ServedDirectories
     private let channel: any Channel
@@ -16,10 +15,10 @@
     private let requestLog: Logger?
     private let peerUser: UInt32?
 
-    /// What the system sends from a file at a time, from a multiple of it on.
+    /// The unit in which the system sends a file from an aligned offset.
     private static let packetBytes = 64 << 10
 
-    /// How long a client may take to end its side, once it has the last answer.
+    /// The time that a client has to close its side after the last response.
     private static let farewell: TimeAmount = .seconds(5)
 
     init(
@@ -38,23 +37,20 @@
       self.outbound = outbound
     }
 
-    /// Answers until the client or an answer ends the connection.
     func run() async throws {
       do {
         while let head = try await parts.nextHead() {
           guard try await answer(head) else { break }
         }
       } catch let error as HTTPParserError {
-        // Where the next request would begin is not known.
+        // The beginning of the next request is unknown.
         try await refuse(error)
       }
       try await end()
     }
 
-    /// Ends the connection once the client has all of the last answer.
-    ///
-    /// A close fails the writes that the client has not taken yet. With bytes unread it resets the connection, and the
-    /// client may lose the answer: so they are read, for a while.
+    /// A close fails the pending writes. With unread bytes it also resets the connection, and the client could lose the
+    /// last response. Therefore the remaining bytes are read for a limited time.
     private func end() async throws {
       try await channel.eventLoop.flatSubmit { [keeper] in keeper.value.whenAllIsTaken() }.get()
       outbound.finish()
@@ -63,7 +59,7 @@
       try await parts.skipAll()
     }
 
-    /// - Returns: whether another request may follow.
+    /// - Returns: A Boolean value that indicates whether another request may follow.
     private func answer(_ head: HTTPRequestHead) async throws -> Bool {
       var fields = HeaderFields()
       fields.reserveCapacity(head.headers.count)
@@ -82,18 +78,18 @@
 
     private func body(of head: HTTPRequestHead) -> MessageBody {
       guard !parts.isRequestOver else { return .none }
-      // The decoder takes lengths that no file has.
+      // The decoder accepts lengths beyond the maximum size of a file.
       let byteCount = head.headers.first(name: "content-length").flatMap { UInt64($0) }
       return .stream(byteCount: byteCount.map { Int64(clamping: $0) }, RequestBodyPieces(parts: parts))
     }
 
-    /// Whether the decoder takes what follows for another protocol, to which the client asks to change.
+    /// The decoder then treats the following bytes as another protocol, which the client requests.
     private static func leavesProtocol(_ head: HTTPRequestHead) -> Bool {
       head.method == .CONNECT
         || head.headers[canonicalForm: "connection"].contains { $0.lowercased() == "upgrade" }
     }
 
-    /// What HTTP/1.1 itself demands of a request (RFC 9112, 3.2; RFC 9110, 10.1.1).
+    /// Checks the requirements of HTTP/1.1 (RFC 9112, 3.2; RFC 9110, 10.1.1).
     private static func checked(_ head: HTTPRequestHead) -> ServerResponse? {
       guard [.http1_1, .http1_0].contains(head.version) else {
         return ServerResponse.line(505, "this server speaks HTTP/1.1")
@@ -110,7 +106,7 @@
       return nil
     }
 
-    /// What the body is coded by: in chunks, or not at all (RFC 9112, 6.1).
+    /// Checks that the body is chunked or has no transfer coding (RFC 9112, 6.1).
     private static func checkedCoding(_ head: HTTPRequestHead) -> ServerResponse? {
       let codings = head.headers[canonicalForm: "transfer-encoding"]
       guard !codings.isEmpty else { return nil }
@@ -124,7 +120,7 @@
     private func write(_ response: ServerResponse, to head: HTTPRequestHead, isLast: Bool) async throws {
       var response = response
       if head.version == .http1_0, head.method != .HEAD, case .stream(nil, _) = response.body {
-        // There, the end of the connection is the end of the body: one that breaks off would be taken for whole.
+        // In HTTP/1.0, the end of the connection ends the body, so that an incomplete body would appear complete.
         response =
           Refusal(
             503, "the blob is still being written, and HTTP/1.0 cannot tell its end", fields: ["Retry-After": "1"]
@@ -134,7 +130,7 @@
       headers.reserveCapacity(response.fields.all.count + 3)
       headers.add(name: "Date", value: HTTPDate.text(directories.first.now))
       for field in response.fields.all { headers.add(name: field.name, value: field.value) }
-      // These two have no length: none follows them (RFC 9110, 8.6).
+      // Responses with these two statuses must not have a body length (RFC 9110, 8.6).
       if response.status != 204, response.status != 304 {
         if let byteCount = response.body.byteCount {
           headers.add(name: "Content-Length", value: "\(byteCount)")
@@ -149,7 +145,7 @@
       }
       let answer = HTTPResponseHead(
         version: head.version, status: HTTPResponseStatus(statusCode: response.status), headers: headers)
-      // Refusals are made for any method, and a body behind fields alone would be taken for the next answer.
+      // Refusals have a body for any method, but a client would parse a body after HEAD as the next response.
       switch head.method == .HEAD ? response.withoutBody.body : response.body {
       case .none, .omitted:
         try await outbound.write(contentsOf: [.head(answer), .end(nil)])
@@ -166,12 +162,12 @@
       _ pieces: any AsyncSequence<Data, any Error> & Sendable, behind answer: HTTPResponseHead
     ) async throws {
       try await outbound.write(.head(answer))
-      // What breaks off is not ended, and so is seen not to be whole.
+      // After an error, the end is not written, so that the client detects the incomplete body.
       for try await piece in pieces { try await outbound.write(.body(.byteBuffer(buffer(piece)))) }
       try await outbound.write(.end(nil))
     }
 
-    /// The first bytes go with the head, up to where the system can go on by whole packets. Else it sends twice as many.
+    /// Sends the first bytes with the head, up to a packet boundary, which halves the number of packets.
     private func send(_ part: FilePart, behind answer: HTTPResponseHead) async throws {
       var head: HTTPResponseHead? = answer
       for try await stretch in part {
@@ -189,22 +185,22 @@
         }
         if !rest.isEmpty { try await send(rest, of: part) }
       }
-      // Of an empty payload, nothing else has come.
+      // An empty payload has no ranges, and its head is still unsent.
       if let head { try await outbound.write(.head(head)) }
       try await outbound.write(.end(nil))
     }
 
-    /// Has the system send from a file, and returns once it has taken all for the client.
+    /// Returns after the system has accepted all bytes.
     private func send(_ stretch: Range<Int64>, of part: FilePart) async throws {
       let handle = part.withDescriptor { NIOFileHandle(_deprecatedTakingOwnershipOfDescriptor: $0) }
-      // The part closes the file.
+      // The file part closes the descriptor.
       defer { withExtendedLifetime(part) { _ = try? handle.takeDescriptorOwnership() } }
       let region = FileRegion(
         fileHandle: handle, readerIndex: Int(stretch.lowerBound), endIndex: Int(stretch.upperBound))
       try await withTaskCancellationHandler {
         try await channel.writeAndFlush(HTTPServerResponsePart.body(.fileRegion(region)))
       } onCancel: {
-        // Else the client would say how long this takes.
+        // Otherwise the client would determine how long this takes.
         channel.close(promise: nil)
       }
     }

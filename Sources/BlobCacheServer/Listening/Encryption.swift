@@ -13,17 +13,17 @@
     internal import Android
   #endif
 
-  /// The certificate that a server shows, and whose certificates its clients need: TLS 1.2 and 1.3.
+  /// The TLS 1.2 and 1.3 configuration of a server, with its certificate and the authority for client certificates.
   ///
-  /// It may be used from any thread.
+  /// Instances can be used from any thread.
   public final class Encryption: Sendable {
-    /// Files in PEM form.
+    /// The paths of the files in PEM format.
     public struct Files: Hashable, Sendable {
-      /// The server's certificate, and behind it those that lead to one that clients know.
+      /// The server's certificate, followed by its intermediate certificates.
       public var certificate: FilePath
-      /// Its private key, without a passphrase. Other users may not read it.
+      /// The private key, without a passphrase. Other users must not be able to read it.
       public var key: FilePath
-      /// Those who sign clients' certificates; nil if clients need none.
+      /// The authorities that sign client certificates, or `nil` if clients need no certificate.
       public var clientAuthority: FilePath?
 
       public init(certificate: FilePath, key: FilePath, clientAuthority: FilePath? = nil) {
@@ -36,17 +36,19 @@
     public let files: Files
     private let current: Lock<NIOSSLContext>
 
-    /// - Parameter files: are read now.
-    /// - Throws: `SecretFileError` for a file that cannot be read or is not what it should be, a certificate that has expired
-    ///   or is not valid yet, a key that is another certificate's, and a key that other users may read.
+    /// Reads the files and creates a configuration.
+    ///
+    /// - Parameter files: The paths of the files.
+    /// - Throws: `SecretFileError` for a file that cannot be read or has invalid content, for a certificate that has
+    ///   expired or is not valid yet, for a key of another certificate, and for a key that other users can read.
     public init(_ files: Files) throws(SecretFileError) {
       self.files = files
       current = Lock(try Self.context(files))
     }
 
-    /// Goes by the files as they are now, for connections that come from now on.
+    /// Reads the files again, for new connections.
     ///
-    /// - Throws: as `init`. Then all stays as it was.
+    /// - Throws: The same errors as `init`. The previous configuration then remains in use.
     public func reload() throws(SecretFileError) {
       let context = try Self.context(files)
       current.withLock { $0 = context }

@@ -11,10 +11,9 @@
     internal import Android
   #endif
 
-  /// Whose process is at the other end of a Unix socket.
   enum PeerUser {
     #if !canImport(Darwin)
-      /// `ucred` of unix(7), which the C library shows to those alone who ask for extensions.
+      /// `ucred` of unix(7), which the C library declares only with extensions.
       private struct Credentials: BitwiseCopyable {
         var process: Int32
         var user: UInt32
@@ -22,7 +21,6 @@
       }
     #endif
 
-    /// The user's number; nil where the system does not tell it.
     static func number(of channel: any Channel) async -> UInt32? {
       guard let socket = channel as? any SocketOptionProvider else { return nil }
       #if canImport(Darwin)

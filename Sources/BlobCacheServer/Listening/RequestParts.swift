@@ -2,15 +2,11 @@
   internal import NIOCore
   internal import NIOHTTP1
 
-  /// The parts of requests as they arrive on a connection.
-  ///
-  /// The task of the connection uses it, and whom it awaits: never two at once. That makes it `Sendable`.
+  /// Instances are `Sendable` because only the connection's task and the calls that it awaits use them, one at a time.
   final class RequestParts: @unchecked Sendable {
     private var iterator: NIOAsyncChannelInboundStream<HTTPServerRequestPart>.AsyncIterator
     private let outbound: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>
-    /// Whether all of the current request has arrived.
     private(set) var isRequestOver = true
-    /// Whether the client waits for a word before it sends the body.
     private var awaitsContinue = false
 
     init(
@@ -21,12 +17,11 @@
       self.outbound = outbound
     }
 
-    /// The head of the next request; nil at the end of the connection.
     func nextHead() async throws -> HTTPRequestHead? {
       guard let part = try await iterator.next() else { return nil }
       guard case .head(let head) = part else { throw BodyBrokenOff() }
       isRequestOver = false
-      // Of HTTP/1.0 it is no expectation (RFC 9110, 10.1.1).
+      // HTTP/1.0 does not define expectations (RFC 9110, 10.1.1).
       awaitsContinue =
         head.version == .http1_1 && head.headers[canonicalForm: "expect"].contains { $0.lowercased() == "100-continue" }
       let hasBody =
@@ -39,9 +34,6 @@
       return head
     }
 
-    /// The next bytes of the body; nil at its end.
-    ///
-    /// - Throws: `BodyBrokenOff` if the connection ends before; what the decoder finds.
     func nextPiece() async throws -> ByteBuffer? {
       guard !isRequestOver else { return nil }
       if awaitsContinue {
@@ -57,11 +49,9 @@
       }
     }
 
-    /// Takes what still comes, to the end of the connection.
     func skipAll() async throws { while try await iterator.next() != nil {} }
   }
 
-  /// The body of the current request.
   struct RequestBodyPieces: AsyncSequence, Sendable {
     typealias Element = Data
     typealias Failure = any Error

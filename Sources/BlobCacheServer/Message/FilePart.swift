@@ -2,41 +2,38 @@ internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
 
-/// A payload, or a part of it, in an open file from where the system can send it.
+/// A range of a payload in an open file, from which the system can send it directly.
 ///
-/// As a sequence, it has the stretches of the file that may be sent, in order: offsets, behind the header of the record.
-/// The bytes of each were read before, so the system has them in memory. Of a whole payload, the last stretch comes once
-/// the checksum is right.
+/// The elements are file ranges in order, with offsets that include the record's header. Each was read before, so that
+/// the system has it in memory. The last range of a complete payload follows after verification of the checksum.
 public struct FilePart: AsyncSequence, Sendable {
   public typealias Element = Range<Int64>
   public typealias Failure = any Error
 
   let reader: CacheReader
-  /// Offsets in the payload.
   let range: Range<Int64>
-  /// Whether all of it was read and compared a short while ago.
+  /// A Boolean value that indicates whether the range was read and verified a short time ago.
   let isRead: Bool
 
-  /// Bytes of a stretch that is read before it is sent.
   static var stretchSize: Int { 1 << 20 }
 
   public var byteCount: Int64 { Int64(range.count) }
 
-  /// The bytes, for a transport that does not send from files.
+  /// The bytes, for a transport that cannot send from files.
   public var pieces: any AsyncSequence<Data, any Error> & Sendable {
     PayloadPieces(source: .reader(reader), range: range)
   }
 
-  /// Calls a closure with the descriptor of the file, which is closed once nothing has this part any more.
+  /// Calls a closure with the file's descriptor, which is closed when the last copy of this part is released.
   ///
-  /// - Throws: what `body` throws.
+  /// - Throws: Errors of `body`.
   public func withDescriptor<Result>(_ body: (CInt) throws -> Result) rethrows -> Result {
     try reader.blocking.withDescriptor(body)
   }
 
-  /// Fills memory with the bytes from an offset of the file on.
+  /// Fills memory with the file's bytes from an offset on.
   ///
-  /// - Throws: as `BlobReader.read(at:into:)`; `damaged` if the file has been cut off.
+  /// - Throws: The errors of `BlobReader.read(at:into:)`; `damaged` if the file has been truncated.
   public func read(at offset: Int64, into bytes: inout MutableRawSpan) throws {
     _ = try reader.blocking.read(at: offset - Int64(RecordHeader.byteCount), into: &bytes)
   }
@@ -46,7 +43,6 @@ public struct FilePart: AsyncSequence, Sendable {
   public struct Iterator: AsyncIteratorProtocol {
     private let part: FilePart
     private var offset: Int64
-    /// nil before the first stretch.
     private var walk: BlobPieces?
 
     fileprivate init(_ part: FilePart) {
@@ -54,7 +50,7 @@ public struct FilePart: AsyncSequence, Sendable {
       offset = part.range.lowerBound
     }
 
-    /// - Throws: as `CacheReader.read`; `damaged` in place of the last stretch.
+    /// - Throws: The errors of `CacheReader.read`; `damaged` instead of the last range.
     public mutating func next() async throws -> Range<Int64>? {
       let start = offset
       guard start < part.range.upperBound else { return nil }

@@ -1,17 +1,18 @@
-/// What follows the header fields of a request or a response.
+/// The body of a request or a response.
 public enum MessageBody: Sendable {
   case none
   case bytes(Data)
-  /// Pieces that are made, or arrive, as they are asked for. An error is the last, and means that the body is not whole.
+  /// Pieces that are created or received on demand.
   ///
-  /// `byteCount` is nil where it is not known before the end. The sequence is walked once.
+  /// An error ends the sequence and means that the body is incomplete. `byteCount` is `nil` if it is unknown before the
+  /// end. The sequence can be iterated only once.
   case stream(byteCount: Int64?, any AsyncSequence<Data, any Error> & Sendable)
-  /// Bytes that lie in an open file.
+  /// Bytes of an open file.
   case file(FilePart)
-  /// A body that is left out, as in an answer to HEAD; its size is told where it is known.
+  /// An omitted body, as in a response to HEAD, with its size if it is known.
   case omitted(byteCount: Int64?)
 
-  /// Bytes, where that is known.
+  /// The size in bytes, or `nil` if it is unknown.
   public var byteCount: Int64? {
     switch self {
     case .none: 0
@@ -28,9 +29,6 @@ extension MessageBody {
 }
 
 extension MessageBody {
-  /// The whole of a small body.
-  ///
-  /// - Returns: nil for one of more bytes, as soon as that shows.
   func collected(atMost limit: Int) async throws -> Data? {
     if let byteCount, byteCount > Int64(limit) { return nil }
     switch self {
@@ -47,7 +45,7 @@ extension MessageBody {
   }
 }
 
-/// The body of a request has ended before it was whole: its sender has gone, or does not keep to the protocol.
+/// The end of a request body before it was complete, because its sender disconnected or violated the protocol.
 public struct BodyBrokenOff: Error {
   public init() {}
 }

@@ -2,7 +2,6 @@ internal import BlobCache
 internal import BlobStore
 internal import SystemPackage
 
-/// A request that is not granted, by the status and the sentence that say why.
 struct Refusal: Error {
   let status: Int
   let message: String
@@ -24,7 +23,7 @@ struct Refusal: Error {
 extension Refusal {
   private static let comeBackSoon: HeaderFields = ["Retry-After": "1"]
 
-  /// The status of an error of the cache. Its sentence names no path of this machine.
+  /// Maps an error of the cache to a status. The message contains no path of this machine.
   init(_ error: any Error) {
     switch error {
     case let refusal as Refusal: self = refusal

@@ -1,16 +1,12 @@
 internal import TextFormats
 
-/// The path and the query of a request, as they were sent.
-///
-/// A path is never normalised: `..`, `//` and a trailing slash are parts of a key.
+/// The path and query of a request. The path is never normalized: `..`, `//` and a trailing slash are parts of a key.
 struct RequestTarget {
-  /// From the first slash on, escapes included.
   let path: Substring
-  /// The parameters, decoded; the value is empty where there is no `=`.
+  /// The decoded parameters. The value of a parameter without `=` is empty.
   let query: [(name: String, value: String)]
 
-  /// - Throws: 400 for another form than the one that begins with a slash (RFC 9112, 3.2), for bytes that a target
-  ///   cannot have, and for wrong escapes in the query.
+  /// - Throws: 400 for a target without a leading slash (RFC 9112, 3.2), with invalid bytes, or with invalid escapes.
   init(_ target: String) throws(Refusal) {
     guard target.utf8.first == UInt8(ascii: "/") else {
       throw Refusal(400, "the target of the request must begin with a slash")
@@ -32,12 +28,9 @@ struct RequestTarget {
     self.query = query
   }
 
-  /// The value of a parameter; nil if it is not there.
   func parameter(_ name: String) -> String? { query.first { $0.name == name }?.value }
 
-  /// Text without its escapes, which are taken off once.
-  ///
-  /// - Throws: 400 if a `%` lacks two hexadecimal digits, or if the bytes are not UTF-8.
+  /// Decodes percent escapes once.
   static func decoded(_ text: Substring) throws(Refusal) -> String {
     guard text.utf8.contains(UInt8(ascii: "%")) else { return String(text) }
     guard let decoded = PercentEncoding.bytes(decoding: text) else {

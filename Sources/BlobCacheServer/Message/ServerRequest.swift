@@ -1,12 +1,12 @@
-/// A request, whatever transport has brought it.
+/// An HTTP request, independent of the transport.
 public struct ServerRequest: Sendable {
-  /// Such as `GET`, in the letters that were sent: methods are compared with regard to case (RFC 9110, 9.1).
+  /// The method as it was sent, such as `GET`. Methods are case-sensitive (RFC 9110, 9.1).
   public var method: String
   /// The target as it was sent, such as `/v1/blobs/a%2Fb?lock`.
   public var target: String
   public var fields: HeaderFields
   public var body: MessageBody
-  /// The number of the user whose process asks, where the transport tells it, as a Unix socket does.
+  /// The numeric ID of the client's user, if the transport reports it, as a Unix socket does.
   public var peerUser: UInt32?
 
   public init(method: String, target: String, fields: HeaderFields = [:], body: MessageBody = .none) {
@@ -17,9 +17,9 @@ public struct ServerRequest: Sendable {
   }
 }
 
-/// The answer to a request, for whatever transport.
+/// An HTTP response, independent of the transport.
 ///
-/// The transport adds what belongs to the connection: `Date`, `Content-Length` by the body, `Connection`.
+/// The transport adds the fields of the connection: `Date`, `Content-Length` for the body, and `Connection`.
 public struct ServerResponse: Sendable {
   public var status: Int
   public var fields: HeaderFields
@@ -33,14 +33,12 @@ public struct ServerResponse: Sendable {
 }
 
 extension ServerResponse {
-  /// An answer in a line of text.
   static func line(_ status: Int, _ text: String) -> ServerResponse {
     ServerResponse(
       status: status,
       fields: ["Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store"], body: .text(text + "\n"))
   }
 
-  /// The answer to HEAD: the fields of the one to GET.
   var withoutBody: ServerResponse {
     var response = self
     response.body = .omitted(byteCount: body.byteCount)
@@ -48,7 +46,7 @@ extension ServerResponse {
   }
 }
 
-/// The header fields of a message, in their order. Names are compared without regard to case (RFC 9110, 5.1).
+/// The ordered header fields of a message. Names are case-insensitive (RFC 9110, 5.1).
 public struct HeaderFields: Sendable, ExpressibleByDictionaryLiteral {
   public private(set) var all: [(name: String, value: String)] = []
 
@@ -62,14 +60,14 @@ public struct HeaderFields: Sendable, ExpressibleByDictionaryLiteral {
 
   public mutating func append(_ name: String, _ value: String) { all.append((name, value)) }
 
-  /// The first value of a name.
+  /// The first value of a name, or `nil` if the field does not exist.
   ///
   /// - Complexity: O(*n*) for *n* fields.
   public subscript(name: String) -> String? {
     all.first { Self.isSame($0.name, name) }?.value
   }
 
-  /// All values of a name, joined by commas, as a list that was sent in several fields is one (RFC 9110, 5.3).
+  /// Returns all values of a name joined by commas, because a list may be sent in several fields (RFC 9110, 5.3).
   public func list(_ name: String) -> String? {
     var joined: String?
     for field in all where Self.isSame(field.name, name) {

@@ -3,7 +3,7 @@ internal import BlobStore
 internal import TextFormats
 
 extension BlobResponder {
-  /// What all processes have done in the directory, by the names that `collect` gives it, and the requests of this one.
+  /// The metrics of the directory have the same names as in `collect` and cover all processes.
   func metrics() async throws -> ServerResponse {
     let directory = [("directory", cache.directory.string)]
     var metrics = PrometheusText()
@@ -22,7 +22,7 @@ extension BlobResponder {
       metrics.series(name, directory, counter.value)
     }
     var gauges: [(name: String, help: String, value: Int64)] = []
-    // Not known before the first collection, nor where processes cannot share memory.
+    // The usage is unknown before the first collection, and if processes cannot share memory.
     if let usage = try await cache.usageEstimate() {
       gauges += [
         ("records", "Records in the directory.", usage.records),
@@ -82,15 +82,14 @@ extension PrometheusText {
   }
 }
 
-/// What the remote tier has done, for metrics, `/status` and the viewer.
 extension RemoteStatus {
   struct Figure {
-    /// As a member of JSON has it, such as `droppedUploads`.
+    /// The name in JSON, such as `droppedUploads`.
     let name: String
     let help: String
     let value: Int64
 
-    /// As a metric has it, such as `dropped_uploads`.
+    /// The name of the metric, such as `dropped_uploads`.
     var metricName: String {
       name.reduce(into: "") { text, letter in text += letter.isUppercase ? "_" + letter.lowercased() : String(letter) }
     }

@@ -3,7 +3,6 @@ internal import BlobStore
 internal import TextFormats
 
 extension BlobResponder {
-  /// What the directory holds and has done, and what its remote tier does: a line of JSON each.
   func status() async throws -> ServerResponse {
     let (traffic, usage) = (try await cache.traffic(), try await cache.usageEstimate())
     let packs = try await cache.packUsage()

@@ -1,6 +1,5 @@
 internal import Locks
 
-/// How many requests were answered, by what they were for and how.
 final class RequestCounts: Sendable {
   struct Series: Hashable, Comparable {
     let route: String
@@ -14,10 +13,9 @@ final class RequestCounts: Sendable {
 
   private let counts = Lock<[Series: Int64]>([:])
 
-  /// Methods that are counted by their names. A client may invent any number of others.
+  /// The methods that are counted by name, because clients could invent any number of others.
   private static let methods: Set = ["GET", "HEAD", "PUT", "DELETE", "POST", "OPTIONS", "PROPFIND", "MKCOL"]
 
-  /// - Parameter route: nil for a request that has come to none.
   func add(_ route: Route?, _ method: String, status: Int) {
     let series = Series(
       route: route?.name ?? "none", method: Self.methods.contains(method) ? method : "other", status: status)
@@ -29,16 +27,14 @@ final class RequestCounts: Sendable {
   }
 }
 
-/// Bytes that the bodies of all requests together may take while they arrive.
+/// A limit for the bytes that all request bodies together occupy during their transfer.
 final class BodyBudget: Sendable {
   private let limit: Int64
   private let taken = Lock<Int64>(0)
 
   init(limit: Int64) { self.limit = limit }
 
-  /// - Parameter own: what the request has taken before. It may go on beyond the limit where no other has taken any, so
-  ///   that a body larger than the limit is stored too.
-  /// - Returns: false beyond the limit.
+  /// - Parameter own: The bytes that the request already occupies. A single request may exceed the limit.
   fileprivate func take(_ byteCount: Int64, own: Int64) -> Bool {
     taken.withLock { taken in
       guard taken == own || byteCount <= limit - taken else { return false }
@@ -50,7 +46,7 @@ final class BodyBudget: Sendable {
   fileprivate func giveBack(_ byteCount: Int64) { taken.withLock { $0 -= byteCount } }
 }
 
-/// What one request has taken of a budget. It is given back with the last use of this.
+/// The share of a budget that one request occupies. It is released with the last reference.
 final class BodyShare: Sendable {
   private let budget: BodyBudget
   private let own = Lock<Int64>(0)
@@ -67,7 +63,6 @@ final class BodyShare: Sendable {
       })
   }
 
-  /// - Throws: 503 beyond the limit.
   func take(_ byteCount: Int64) throws(Refusal) {
     let isTaken = own.withLock { own in
       guard budget.take(byteCount, own: own) else { return false }

@@ -2,9 +2,7 @@
   internal import Tracing
 
   extension BlobResponder {
-    /// Makes a span of swift-distributed-tracing around a request, until the answer begins.
-    ///
-    /// It lies below the span that the request's fields name, such as `traceparent`. Those of the cache lie below it.
+    /// Traces a request with a span of swift-distributed-tracing, as a child of the span in its fields (`traceparent`).
     func withSpan(of request: ServerRequest, _ body: () async -> ServerResponse) async -> ServerResponse {
       let tracer = InstrumentationSystem.tracer
       guard !(tracer is NoOpTracer) else { return await body() }
@@ -12,7 +10,7 @@
       InstrumentationSystem.instrument.extract(request.fields, into: &context, using: FieldExtractor())
       let span = tracer.startAnySpan("blobcache.request", context: context, ofKind: .server)
       defer { span.end() }
-      // Names of OpenTelemetry's semantic conventions for HTTP.
+      // Attribute names of OpenTelemetry's semantic conventions for HTTP.
       span.attributes["http.request.method"] = request.method
       let response = await ServiceContext.$current.withValue(span.context) { await body() }
       span.attributes["http.response.status_code"] = response.status
@@ -26,7 +24,6 @@
   }
 #else
   extension BlobResponder {
-    /// The trait `Tracing` is off: there is nothing to make spans with.
     func withSpan(of request: ServerRequest, _ body: () async -> ServerResponse) async -> ServerResponse {
       await body()
     }

@@ -3,11 +3,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import Locks
 
-/// Files whose payloads were compared with their checksums a short while ago.
-///
-/// So a payload that many requests ask for is not read twice for each: once to be compared, once to be sent. A file that
-/// anything was written to since has another version. Bytes that a disk has changed by itself are noticed by the next
-/// comparison.
+/// A recent verification avoids a second read of the payload. A write gives a file another version.
 final class SoundFiles: Sendable {
   private struct Sight: Equatable {
     let version: FileVersion
@@ -15,14 +11,13 @@ final class SoundFiles: Sendable {
     let checksum: UInt32?
   }
 
-  /// For how many seconds a comparison holds.
+  /// The validity of a verification in seconds.
   static let lifetime: Int64 = 10
-  /// Keys that are remembered at the most.
   private static let limit = 4096
 
   private let sights = Lock<[BlobKey: (sight: Sight, time: UnixTime)]>([:])
 
-  /// Whether a file with the key's blob was found to be sound, be it long ago.
+  /// The result includes expired verifications.
   func hasSeen(_ key: BlobKey) -> Bool { sights.withLock { $0[key] != nil } }
 
   func contains(_ reader: CacheReader, at now: UnixTime) -> Bool {
@@ -34,13 +29,13 @@ final class SoundFiles: Sendable {
   func insert(_ reader: CacheReader, at now: UnixTime) {
     guard let sight = Self.sight(reader) else { return }
     sights.withLock { sights in
-      // What is asked for often is soon there again.
+      // Frequently requested keys are soon inserted again.
       if sights.count >= Self.limit { sights.removeAll(keepingCapacity: true) }
       sights[reader.key] = (sight, now)
     }
   }
 
-  /// - Returns: nil of a file that was written to just before: a further write might not show in its time.
+  /// A recently modified file has no version, because a further write might not change its modification time.
   private static func sight(_ reader: CacheReader) -> Sight? {
     reader.blocking.version.map {
       Sight(version: $0, byteCount: reader.byteCount, checksum: reader.header.payloadChecksum)

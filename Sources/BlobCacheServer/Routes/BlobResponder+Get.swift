@@ -3,16 +3,16 @@ internal import BlobRecord
 internal import BlobStore
 
 extension BlobResponder {
-  /// Payloads up to this size are read as a whole, and kept in memory for the next request.
+  /// Payloads up to this size are loaded as a whole and cached in memory for the next request.
   private static var largestWhole: UInt64 { UInt64(PayloadPieces.pieceSize) }
-  /// Payloads up to this size are compared with their checksums before the answer begins.
+  /// Payloads up to this size are verified before the response begins.
   private static var largestComparedFirst: Int64 { 4 << 20 }
-  /// More ranges in one request are answered with the whole payload: each costs a read and a head of its own.
+  /// Requests with more ranges receive the whole payload, because each range costs a read and a part header.
   private static var mostRanges: Int { 16 }
 
   /// - Parameters:
-  ///   - isForHeadAlone: whether the payload is not asked for; then the blob is not touched.
-  ///   - renews: whether a use begins a time to live of the blob's own anew.
+  ///   - isForHeadAlone: A Boolean value that indicates whether the payload is omitted and the blob is not touched.
+  ///   - renews: A Boolean value that indicates whether an access restarts the blob's own time to live.
   func get(
     _ key: BlobKey, _ request: ServerRequest, isForHeadAlone: Bool = false, renews: Bool = false
   ) async throws -> ServerResponse {
@@ -23,16 +23,13 @@ extension BlobResponder {
     } catch let failure where Self.isStillWritten(failure) {
       return try await follow(key, preconditions, isForHeadAlone: isForHeadAlone)
     }
-    // Conditions are for what would be granted without them (RFC 9110, 13.2.1).
+    // Preconditions apply only to requests that would succeed without them (RFC 9110, 13.2.1).
     guard let found else { throw Refusal(404, "there is no such blob") }
     if renews, !isForHeadAlone { await renew(key, found.header) }
     return try await answer(
       to: request, preconditions, with: found, as: found.mediaType, isForHeadAlone: isForHeadAlone)
   }
 
-  /// The answer to a request for a payload that was found, or for a part of it.
-  ///
-  /// - Parameter mediaType: nil for octets.
   func answer(
     to request: ServerRequest, _ preconditions: Preconditions, with found: StoredBlob, as mediaType: MediaType?,
     isForHeadAlone: Bool = false
@@ -45,7 +42,7 @@ extension BlobResponder {
     let type = mediaType?.answeredText ?? MediaType.unknown
     guard preconditions.allowsNoneMatch(stored) else {
       var response = ServerResponse(status: 304, fields: fields)
-      // Equal payloads have one tag, and may have been stored with several types.
+      // Equal payloads have the same tag, but may have been stored with different types.
       response.fields.append("Content-Type", type)
       return response
     }
@@ -64,7 +61,7 @@ extension BlobResponder {
     if !revalidates, let blob = cache.cachedBlob(for: key) { return .whole(blob) }
     if !soundFiles.hasSeen(key) {
       let header = try await cache.header(for: key)
-      // What only other machines have comes into a file, whatever its size. A load of a missing blob is counted as a miss.
+      // A blob of the remote tier is loaded into a file, regardless of its size. A load counts missing blobs as misses.
       let comesInPieces = header == nil && cache.configuration.remote?.mode.reads == true
       if !comesInPieces, header?.payloadSize ?? 0 <= Self.largestWhole {
         return try await cache.load(key).map { .whole($0) }
@@ -73,10 +70,10 @@ extension BlobResponder {
     return try await look(at: key, touching: true)
   }
 
-  /// The whole payload, which was compared with its checksum, or is before its end is given away.
+  /// The payload is verified before the last bytes of the body are sent.
   private func body(of blob: StoredBlob) async throws -> MessageBody {
     let all = 0..<blob.byteCount
-    // A file has no part to send of it.
+    // An empty payload has no part that could be sent from a file.
     guard !all.isEmpty else { return .bytes(Data()) }
     switch blob {
     case .whole(let blob) where blob.payload.count <= PayloadPieces.pieceSize: return .bytes(blob.payload)
@@ -94,7 +91,6 @@ extension BlobResponder {
     try await cache.openReader(for: key, touching: touching).map { .open($0) }
   }
 
-  /// What the fields of an answer say of a record, but for the type of its content.
   private func fields(of header: RecordHeader, _ stored: Validators, _ mediaType: MediaType?) -> HeaderFields {
     var fields = HeaderFields()
     fields.reserveCapacity(12)
@@ -105,14 +101,14 @@ extension BlobResponder {
     let lifetime = header.ttl > 0 ? Int64(clamping: header.ttl) : max(expiry, 60)
     let age = max(0, now.seconds.subtractingReportingOverflow(header.lastUpdate.seconds).partialValue)
     fields.append("Age", "\(age)")
-    // Counted from the store, as `Age` is: a cache on the way subtracts the one from the other (RFC 9111, 4.2).
+    // The lifetime counts from the store, as `Age` does, which caches subtract from it (RFC 9111, 4.2).
     fields.append("Cache-Control", "max-age=\(min(lifetime, Int64(Int32.max)))")
     fields.append(RequestedLifetime.fieldName, Self.text(ofTimeToLive: header.ttl))
     if header.isLocked { fields.append("X-BlobCache-Locks", "\(header.refCount)") }
-    // Whatever was stored, nothing of it runs as a page of this server.
+    // Stored content must never run as a page of this server.
     fields.append("X-Content-Type-Options", "nosniff")
     fields.append("Content-Security-Policy", "default-src 'none'; sandbox")
-    // Nor is it a part of another site's page.
+    // Other sites must not embed it either.
     fields.append("Cross-Origin-Resource-Policy", "same-origin")
     if mediaType?.isPassive != true { fields.append("Content-Disposition", "attachment") }
     return fields
@@ -130,22 +126,20 @@ extension BlobResponder {
 // MARK: - Ranges
 
 extension BlobResponder {
-  /// The ranges that a request asks for; nil for the whole.
-  ///
-  /// - Throws: 400 for what is no range of bytes, and for several fields.
+  /// - Throws: 400 for an invalid range of bytes, and for several fields.
   private static func ranges(_ request: ServerRequest, _ tag: EntityTag) throws(Refusal) -> ByteRanges? {
     guard let text = request.fields["Range"] else { return nil }
-    // Ranges of other units are for others (RFC 9110, 14.2).
+    // Ranges of other units are ignored (RFC 9110, 14.2).
     guard text.split(separator: "=", maxSplits: 1).first?.trimmingBlanks.lowercased() == "bytes" else { return nil }
     guard request.fields.count(of: "Range") == 1, let ranges = ByteRanges(headerValue: text) else {
       throw Refusal(400, "Range must be such as bytes=0-1023, bytes=1024- or bytes=-500")
     }
-    // A part of what has changed is of no use beside the earlier part. A date does not name one payload (13.1.5).
+    // A client cannot combine parts of different payloads. A date does not identify one payload (RFC 9110, 13.1.5).
     if let condition = request.fields["If-Range"], tag.isWeak || condition != tag.fieldValue { return nil }
     return ranges
   }
 
-  /// - Returns: nil where the whole payload is the better answer.
+  /// - Returns: The partial response, or `nil` if the whole payload is preferable.
   private static func part(
     _ asked: ByteRanges, of blob: StoredBlob, _ fields: HeaderFields, _ mediaType: MediaType?
   ) throws(Refusal) -> ServerResponse? {
@@ -155,7 +149,7 @@ extension BlobResponder {
         416, "no such bytes: the payload has \(blob.byteCount)",
         fields: ["Content-Range": "bytes */\(blob.byteCount)"])
     }
-    // Ranges that together have more than the payload are no shorter than it.
+    // Ranges that exceed the payload in total save no bytes.
     let total = ranges.reduce(Int64(0)) { $0.addingReportingOverflow(Int64($1.count)).partialValue }
     guard ranges.count == 1 || ranges.count <= mostRanges && total <= blob.byteCount else { return nil }
     var response = ServerResponse(status: 206, fields: fields)
@@ -175,14 +169,11 @@ extension BlobResponder {
   }
 }
 
-// Blobs that are still being written.
 extension BlobResponder {
-  /// Whether an operation has failed because the blob is still being written.
   static func isStillWritten(_ error: any Error) -> Bool {
     (error as? BlobStoreError)?.recordError == .recordIsStreamAndBusy
   }
 
-  /// By what conditions know what a key has; nil for nothing.
   func validators(of key: BlobKey) async throws -> Validators? {
     do {
       return try await cache.header(for: key).map(Validators.init)
@@ -191,14 +182,12 @@ extension BlobResponder {
     }
   }
 
-  /// The answer to a GET of a blob that is still being written: what there is of it, then what comes, to its end.
-  ///
-  /// It breaks off if the blob is given up.
+  /// Streams a blob while it is being written. The response is aborted if the writer discards the blob.
   func follow(
     _ key: BlobKey, _ preconditions: Preconditions, isForHeadAlone: Bool
   ) async throws -> ServerResponse {
     guard preconditions.allowsMatch(.unknown) else { throw Refusal(412, "what is stored is another payload") }
-    // What the blob will be is not known yet, neither its size nor its type.
+    // The size and type of the blob are not known yet.
     let fields: HeaderFields = [
       "Content-Type": MediaType.unknown, "Content-Disposition": "attachment", "Cache-Control": "no-store",
       "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox",

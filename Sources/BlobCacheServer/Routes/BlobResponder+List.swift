@@ -4,7 +4,7 @@ internal import BlobStore
 internal import TextFormats
 
 extension BlobResponder {
-  /// A page of records as lines of JSON; the last line says where the next page begins.
+  /// Returns JSON lines, the last of which contains the position of the next page.
   func list(_ query: ListQuery) async throws -> ServerResponse {
     let page = try await cache.page(
       prefix: query.prefix, from: query.start, limit: query.limit, where: query.isWanted)
@@ -19,7 +19,6 @@ extension BlobResponder {
     return ServerResponse(status: 200, fields: fields, body: .text(text))
   }
 
-  /// A record as the tool shows it.
   private static func line(_ entry: RecordEntry) -> String {
     let header = entry.storedHeader
     var line = JSONObject(type: "record", abbreviatesTabs: false)
@@ -43,7 +42,6 @@ extension BlobResponder {
   }
 }
 
-/// What a list is to have.
 struct ListQuery {
   private static let largestPage = 1000
 
@@ -52,7 +50,6 @@ struct ListQuery {
   private(set) var limit = 100
   private var states: Set<RecordState> = [.live, .locked]
 
-  /// - Throws: 400 for another parameter, and for a value that is none of it.
   init(_ target: RequestTarget) throws(Refusal) {
     for (name, value) in target.query {
       switch name {

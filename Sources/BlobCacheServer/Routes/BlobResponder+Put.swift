@@ -3,21 +3,21 @@ internal import BlobRecord
 internal import BlobStore
 
 extension BlobResponder {
-  /// Payloads whose size is told, and is up to this, are stored as a whole. Pieces of larger ones are gathered to it.
+  /// Payloads up to this size are stored as a whole, and larger ones in pieces of this size.
   private static var pieceSize: Int { Upload.pieceSize }
 
-  /// Not optimized, as `store` is not.
+  /// Not optimized, for the same reason as `store`.
   @_optimize(none)
   func put(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
     let order = try StoreOrder(request.fields, now: now)
     try checkSize(request.body.byteCount)
-    // Nothing is stored, and what there is stays.
+    // Nothing is stored, and an existing record remains.
     guard order.lifetime != .none else { return ServerResponse(status: 204) }
     let preconditions = try Preconditions(request.fields)
     guard order.visibility == .afterCommit || preconditions.areAbsent else {
       throw Refusal(400, "a blob that is seen while it is written takes its place without a condition")
     }
-    // A body that is in vain need not come; while it comes, all may change.
+    // An early check spares a useless transfer. Another follows at the commit, because the record can change.
     if !preconditions.areAbsent { try preconditions.checkChange(of: try await validators(of: key)) }
     let change = JudgedChange(preconditions)
     guard let header = try await store(request.body, for: key, order, change) else { throw change.refusal }
@@ -33,9 +33,7 @@ extension BlobResponder {
     throw Refusal(413, "the payload has \(byteCount) bytes, and at most \(largest) are stored here")
   }
 
-  /// Not optimized: the compiler (6.3.1) crashes when it splits this into the parts between its waits.
-  ///
-  /// - Returns: the header of the new record; nil if the preconditions do not hold when it takes its place.
+  /// Not optimized, because the compiler (6.3.1) crashes when it splits the function at its suspension points.
   @_optimize(none)
   private func store(
     _ body: MessageBody, for key: BlobKey, _ order: StoreOrder, _ change: JudgedChange
@@ -43,12 +41,12 @@ extension BlobResponder {
     let inMemory = BodyShare(of: bodies.inMemory)
     try inMemory.take(min(body.byteCount ?? .max, Int64(Self.pieceSize)))
     let onDisk = BodyShare(of: bodies.onDisk)
-    // Until all is stored, or removed.
+    // The shares last until the payload is stored or removed.
     defer {
       inMemory.giveBack()
       onDisk.giveBack()
     }
-    // Of what has come already, nobody can see the beginning first.
+    // A payload that has arrived completely has no visible partial state.
     let isWhole =
       switch body {
       case .stream: false;
@@ -69,13 +67,13 @@ extension BlobResponder {
       pieces, Upload(byteCount: byteCount, order.visibility, onDisk), for: key, order, change)
   }
 
-  /// - Returns: the header of the new record; nil if the preconditions do not hold when it takes its place.
+  /// - Returns: The header of the new record, or `nil` if the preconditions fail at the commit.
   @_optimize(none)
   private func store(
     _ pieces: any AsyncSequence<Data, any Error> & Sendable, _ begun: Upload, for key: BlobKey, _ order: StoreOrder,
     _ change: JudgedChange
   ) async throws -> RecordHeader? {
-    // In the end, its own blob is there.
+    // Later, the lookup would find this request's own blob.
     if order.visibility == .whileWriting { change.note(try await validators(of: key)) }
     var upload = begun
     do {
@@ -89,7 +87,7 @@ extension BlobResponder {
       }
       return try await upload.writer?.commit(if: change.allows)
     } catch {
-      // Before the answer: its reader is to find nothing left. A writer that cannot be given up now goes with its last use.
+      // The draft is discarded before the response. If this fails, the writer discards it when it is released.
       try? await upload.writer?.discard()
       throw error
     }
@@ -100,7 +98,7 @@ extension BlobResponder {
     if let open = upload.writer {
       writer = open
     } else {
-      // Without a size, which would set the room of all of it aside: fields alone take no room of the disk.
+      // The size is omitted because it would reserve disk space. Header fields without a body must not occupy any.
       writer = try await withoutRefusedType(order) { order in
         try await cache.openWriter(
           for: key, ttl: order.lifetime.timeToLive, locks: order.locks, extendedData: order.extendedData,
@@ -125,7 +123,7 @@ extension BlobResponder {
     }
   }
 
-  /// Stores without the content type where the directory takes no extended data: SPTPersistentCache may share it.
+  /// A directory that is shared with SPTPersistentCache refuses extended data, so that the type is omitted.
   private func withoutRefusedType<Result>(
     _ order: StoreOrder, _ store: (StoreOrder) async throws -> Result
   ) async throws -> Result {
@@ -139,21 +137,20 @@ extension BlobResponder {
   }
 }
 
-/// How a payload is to be stored, as the fields of its request say.
 private struct StoreOrder {
   let lifetime: RequestedLifetime
   let locks: BlobStore.LockPolicy
   let visibility: BlobStore.Visibility
-  /// The content type; nil for one that says nothing.
+  /// The content type, or `nil` for `application/octet-stream`.
   var extendedData: Data?
 
   static let locksName = "X-BlobCache-Locks"
   static let visibilityName = "X-BlobCache-Visibility"
 
   init(_ fields: HeaderFields, now: UnixTime) throws(Refusal) {
-    // Parts of a payload cannot be put together here (RFC 9110, 14.4).
+    // A server must not assemble a payload from parts (RFC 9110, 14.4).
     guard fields["Content-Range"] == nil else { throw Refusal(400, "a part of a payload cannot be stored") }
-    // The coding would be lost, and the payload be read as what it is not.
+    // The coding would be lost, and clients would misinterpret the payload.
     if let coding = fields["Content-Encoding"], !coding.isEmpty, coding.lowercased() != "identity" {
       throw Refusal(415, "a coded payload is not stored", fields: ["Accept-Encoding": "identity"])
     }
@@ -178,30 +175,26 @@ private struct StoreOrder {
   }
 }
 
-/// A body on its way to the disk: pieces as they arrive are gathered to larger ones.
+/// A request body on its way to the disk, whose pieces are gathered into larger ones.
 struct Upload {
   static let pieceSize = 256 << 10
 
-  /// What was told of its size, in bytes.
   let byteCount: Int64?
-  /// nil until the first gathered piece is there.
   var writer: CacheWriter?
   private var arrived: Int64 = 0
   private var gathered = Data()
   private let visibility: BlobStore.Visibility
   private let share: BodyShare
 
-  /// - Parameters:
-  ///   - visibility: `whileWriting` has each piece written as it comes, for those that follow.
-  ///   - share: of the bytes that all bodies may have on the disk.
+  /// With the visibility `whileWriting`, each piece is written immediately for concurrent readers.
   init(byteCount: Int64?, _ visibility: BlobStore.Visibility, _ share: BodyShare) {
     self.byteCount = byteCount
     self.visibility = visibility
     self.share = share
   }
 
-  /// - Returns: what is to be written now; nil for nothing yet.
-  /// - Throws: 400 for more bytes than were told; 503 where all bodies together are too large.
+  /// - Returns: The bytes to write now, or `nil` while the piece is incomplete.
+  /// - Throws: 400 if the body exceeds its specified size; 503 if all bodies together exceed the budget.
   mutating func gather(_ piece: Data) throws(Refusal) -> Data? {
     arrived += Int64(piece.count)
     if let byteCount, arrived > byteCount { throw mismatch(byteCount) }
@@ -212,8 +205,6 @@ struct Upload {
     return gathered
   }
 
-  /// - Returns: what is left to write.
-  /// - Throws: 400 for fewer bytes than were told.
   mutating func finish() throws(Refusal) -> Data {
     if let byteCount, arrived < byteCount { throw mismatch(byteCount) }
     defer { gathered = Data() }

@@ -3,7 +3,7 @@ internal import BlobRecord
 internal import BlobStore
 
 extension BlobResponder {
-  /// The record as it lies on disk: the header, the payload, and what lies behind it. It is not touched.
+  /// Returns the stored form of a record: header, payload and extension. The record is not touched.
   func record(_ key: BlobKey) async throws -> ServerResponse {
     guard let reader = try await cache.openReader(for: key, touching: false) else {
       throw Refusal(404, "there is no such blob")
@@ -19,7 +19,6 @@ extension BlobResponder {
   }
 }
 
-/// The bytes of a record's file, in pieces.
 private struct WholeRecord: AsyncSequence, Sendable {
   typealias Element = Data
   typealias Failure = any Error
@@ -31,7 +30,7 @@ private struct WholeRecord: AsyncSequence, Sendable {
   init(_ reader: CacheReader) {
     tail = Data(reader.blocking.extensionBytes)
     var header = reader.header
-    // In the file, earlier ones may lie before it.
+    // In the file, earlier extensions may precede it.
     header.extensionEnd = tail.isEmpty ? nil : UInt32(tail.count)
     head = header.withEncodedBytes { bytes in unsafe bytes.withUnsafeBytes { unsafe Data($0) } }
     payload = PayloadPieces(source: .reader(reader), range: 0..<reader.byteCount)
@@ -67,11 +66,10 @@ extension BlobResponder {
       let there = isMeant ? await cache.remoteSettled(key) : nil
       return try Self.response(to: removal, fields: there.map { ["X-BlobCache-Remote": $0.rawValue] } ?? [:])
     }
-    // Conditions are for what would be granted without them (RFC 9110, 13.2.1).
+    // Preconditions apply only to requests that would succeed without them (RFC 9110, 13.2.1).
     throw change.hasFound ? change.refusal : Refusal(404, "there is no such blob")
   }
 
-  /// `?touch`, `?lock`, `?unlock`, or `?unlock&force` for all locks.
   func change(_ key: BlobKey, _ target: RequestTarget) async throws -> ServerResponse {
     let names = target.query.map(\.name)
     let outcome =

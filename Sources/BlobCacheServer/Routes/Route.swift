@@ -1,29 +1,22 @@
 internal import BlobRecord
 
-/// What a path leads to.
 enum Route {
   case blob(BlobKey)
-  /// Records, page by page.
   case list(ListQuery)
-  /// The bytes of a record's file.
   case record(BlobKey)
-  /// Below the prefix of a build tool.
   case tool(ToolRoute)
   case metrics
-  /// What the directory holds and has done, and its remote tier.
   case status
-  /// Whether the process answers.
   case health
-  /// Whether the directory can be used.
   case readiness
   case viewer(ViewerRoute)
-  /// The viewer's path without the slash at its end, below which its pages lie.
+  /// The viewer's path without a trailing slash, which redirects to its start page.
   case viewerRoot
 
   private static let blobs = "/v1/blobs/"
   private static let records = "/v1/records/"
 
-  /// - Throws: 404 for other paths; 414 for a key that is too long; 400 for one that is empty or has wrong escapes, and for wrong parameters of a list.
+  /// - Throws: 404 for an unknown path; 414 for a key that is too long; 400 for an invalid key or list parameter.
   init(_ target: RequestTarget) throws(Refusal) {
     let path = target.path
     if path.hasPrefix(Self.blobs) {
@@ -61,7 +54,6 @@ enum Route {
     return BlobKey(key)
   }
 
-  /// For what is counted.
   var name: String {
     switch self {
     case .blob: "blob"
@@ -85,7 +77,7 @@ enum Route {
     }
   }
 
-  /// Whether a server for one browser answers everybody.
+  /// Such routes do not require the cookie of the entrance.
   var isOpen: Bool {
     switch self {
     case .health: true
@@ -96,7 +88,6 @@ enum Route {
 
   var allowedMethods: String { methods.joined(separator: ", ") }
 
-  /// What a caller must be allowed to do; nil for what anybody may.
   func permission(for method: String) -> Permission? {
     guard method != "OPTIONS" else { return nil }
     return switch self {
@@ -106,13 +97,12 @@ enum Route {
     case .tool(let tool): tool.permission(for: method)
     case .list(let query): Permission(scope: .read, reach: .prefix(query.prefix))
     case .metrics, .status: Permission(scope: .read, reach: .directory)
-    // Those who watch over the process ask without a token.
+    // Monitoring systems send requests without a token.
     case .health, .readiness, .viewerRoot: nil
     case .viewer(let page): page.permission
     }
   }
 
-  /// What an answer to OPTIONS says.
   var optionFields: HeaderFields {
     var fields: HeaderFields = ["Allow": allowedMethods]
     if case .tool(let tool) = self { for field in tool.optionFields.all { fields.append(field.name, field.value) } }

@@ -1,7 +1,6 @@
 internal import BlobCache
 internal import BlobRecord
 
-/// A blob that was found: in memory as a whole, or in a file that is open.
 enum StoredBlob {
   case whole(Blob)
   case open(CacheReader)
@@ -22,7 +21,7 @@ enum StoredBlob {
     }
   }
 
-  /// A part of the payload. Of an open file, the checksum is compared if it is the whole, before its end is given away.
+  /// The whole payload of an open file is verified before its last bytes are sent.
   func body(of range: Range<Int64>) -> MessageBody {
     if case .open(let reader) = self, range.count > PayloadPieces.pieceSize {
       return .file(FilePart(reader: reader, range: range, isRead: false))
@@ -38,13 +37,12 @@ enum StoredBlob {
   }
 }
 
-/// Several ranges of a payload in one body, `multipart/byteranges` (RFC 9110, 14.6).
+/// Several ranges of a payload in one `multipart/byteranges` body (RFC 9110, 14.6).
 struct PartsOfBlob: AsyncSequence, Sendable {
   typealias Element = Data
   typealias Failure = any Error
 
   private struct Part: Sendable {
-    /// What stands before the bytes.
     let head: Data
     let pieces: PayloadPieces
   }
@@ -54,7 +52,7 @@ struct PartsOfBlob: AsyncSequence, Sendable {
   let boundary: String
 
   init(_ blob: StoredBlob, _ ranges: [Range<Int64>], mediaType: String) {
-    // By chance, so that no payload can have been made to contain it.
+    // A random boundary, so that no payload can be crafted to contain it.
     let boundary =
       String(UInt64.random(in: .min ... .max), radix: 16) + String(UInt64.random(in: .min ... .max), radix: 16)
     parts = ranges.map { range in
@@ -98,7 +96,7 @@ struct PartsOfBlob: AsyncSequence, Sendable {
   }
 }
 
-/// A payload, or a part of it, in pieces. Each is made when it is asked for, so that a slow reader holds one.
+/// A range of a payload in pieces, which are created on demand, so that a slow reader holds only one.
 struct PayloadPieces: AsyncSequence, Sendable {
   typealias Element = Data
   typealias Failure = any Error
@@ -109,10 +107,9 @@ struct PayloadPieces: AsyncSequence, Sendable {
   }
 
   let source: Source
-  /// Offsets in the payload.
   let range: Range<Int64>
 
-  /// Bytes of a piece. Of a thousand slow readers, each holds two of them: one that is sent, one that is made.
+  /// Each slow reader holds two pieces: one in transfer and one in preparation.
   static var pieceSize: Int { 64 << 10 }
 
   func makeAsyncIterator() -> Iterator {
@@ -125,14 +122,13 @@ struct PayloadPieces: AsyncSequence, Sendable {
 
   struct Iterator: AsyncIteratorProtocol {
     fileprivate enum Source {
-      /// What is left.
       case data(Data)
       case reader(CacheReader.Pieces.Iterator)
     }
 
     fileprivate var source: Source
 
-    /// - Throws: as `CacheReader.read`. The whole of an open file is verified before its last piece is given away.
+    /// The whole payload of an open file is verified before its last piece is returned.
     mutating func next() async throws -> Data? {
       switch source {
       case .data(let rest):
@@ -149,7 +145,6 @@ struct PayloadPieces: AsyncSequence, Sendable {
 }
 
 extension Data {
-  /// The bytes from one offset up to another.
   fileprivate subscript(offset range: Range<Int64>) -> Data {
     self[index(startIndex, offsetBy: Int(range.lowerBound))..<index(startIndex, offsetBy: Int(range.upperBound))]
   }

@@ -1,21 +1,17 @@
-/// A content type that was sent with a blob, and is kept as its extended data.
+/// A content type that was sent with a blob, and is stored as its extended data.
 struct MediaType {
-  /// As it was sent, such as `text/plain; charset=utf-8`.
   let text: String
-  /// Whether a browser may show it in place: images without scripts, audio and video.
+  /// Passive content may be displayed inline: images without scripts, audio and video.
   let isPassive: Bool
-  /// Whether it is what a form of a page is sent as.
   let isForm: Bool
   private let isActive: Bool
 
-  /// What nothing is known of.
   static let unknown = "application/octet-stream"
   private static let longest = 1023
 
-  /// - Returns: nil for anything but a type, a slash, a subtype, and parameters, in printable ASCII (RFC 9110, 8.3.1). A
-  ///   browser may find another type in what is none.
+  /// The check (RFC 9110, 8.3.1) is strict, because a browser might derive another type from an invalid one.
   init?(_ text: String) {
-    // By bytes: each GET reads a type, and characters take ten times as long.
+    // Bytes instead of characters are ten times as fast, and each GET parses a type.
     let bytes = text.utf8
     guard bytes.count <= Self.longest, bytes.allSatisfy({ (0x20..<0x7F).contains($0) }) else { return nil }
     let essence = bytes.prefix { $0 != UInt8(ascii: ";") }
@@ -31,13 +27,13 @@ struct MediaType {
       !isActive && (Self.shownImages.contains(kind) || kind.hasPrefix("audio/") || kind.hasPrefix("video/"))
   }
 
-  /// Whether a text is any number of `; name=value`, whose values may stand in quotation marks.
+  /// Accepts `; name=value` any number of times, with optionally quoted values.
   private static func areParameters(_ text: Substring.UTF8View) -> Bool {
     var rest = text.trimmingBlanks
     while !rest.isEmpty {
       guard rest.first == UInt8(ascii: ";") else { return false }
       rest = rest.dropFirst().trimmingBlanks
-      // A semicolon that nothing follows does no harm.
+      // A trailing semicolon is harmless.
       guard !rest.isEmpty else { return true }
       let name = rest.prefix { $0 != UInt8(ascii: "=") }
       guard !name.isEmpty, name.endIndex != rest.endIndex, name.allSatisfy(isTokenByte) else { return false }
@@ -55,7 +51,6 @@ struct MediaType {
     return rest.startIndex == text.startIndex ? nil : rest
   }
 
-  /// What follows the closing quotation mark; nil if there is none.
   private static func behindQuoted(_ text: Substring.UTF8View) -> Substring.UTF8View? {
     var rest = text.dropFirst()
     while let byte = rest.popFirst() {
@@ -65,19 +60,19 @@ struct MediaType {
     return nil
   }
 
-  /// The content type among a blob's extended data, if that is what they are.
+  /// Extended data with another meaning is not a content type.
   init?(extendedData: Data?) {
     guard let extendedData, let text = String(validating: extendedData, as: UTF8.self) else { return nil }
     self.init(text)
   }
 
-  /// What is answered as the type: what a page can run, or be, is octets that the page can make nothing of.
+  /// Content that a page could execute or display as a document is sent as octets instead.
   var answeredText: String { isActive ? Self.unknown : text }
 
   private static let shownImages: Set = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"]
   private static let activeMarks = ["script", "css", "html", "xml", "svg", "wasm", "pdf"].map { Array($0.utf8) }
 
-  /// Whether it is a script, a style, a document with either (SVG and other XML, HTML, PDF), or is made of other types.
+  /// Active types are scripts, styles, documents that contain either (SVG, other XML, HTML, PDF), and composite types.
   private static func isActive(_ kind: String) -> Bool {
     if kind.hasPrefix("multipart/") || kind.hasPrefix("message/") { return true }
     var rest = kind.utf8[...]
@@ -88,7 +83,7 @@ struct MediaType {
     return false
   }
 
-  /// RFC 9110, 5.6.2.
+  /// Token characters of RFC 9110, 5.6.2.
   private static func isTokenByte(_ byte: UInt8) -> Bool {
     switch byte {
     case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -100,12 +95,11 @@ struct MediaType {
 }
 
 extension Substring {
-  /// Without the blanks at both ends that header fields allow.
+  /// Header fields allow leading and trailing spaces and tabs.
   var trimmingBlanks: Substring { Substring(utf8.trimmingBlanks) }
 }
 
 extension Substring.UTF8View {
-  /// Without the blanks at both ends that header fields allow.
   fileprivate var trimmingBlanks: Substring.UTF8View {
     func isBlank(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
     var text = drop(while: isBlank)

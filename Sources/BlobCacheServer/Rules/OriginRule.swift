@@ -1,10 +1,8 @@
-/// Which hosts a request may name, and which pages it may come from.
-///
-/// A page of another site can make a browser send requests to any address that the browser reaches. Its requests name the
-/// page's host, if a name server gives that the server's address, or say that they cross sites. An address as the host has
-/// asked no name server.
+/// A page of another site can make a browser send requests to any address that it reaches. They contain the page's host
+/// name if its name server returns the server's address, or otherwise a field that marks them as cross-site. An IP
+/// address as the host involves no name server.
 struct OriginRule {
-  /// Allowed beside addresses and `localhost`; nil for any.
+  /// The allowed names in addition to addresses and `localhost`, or `nil` for any name.
   let hostNames: Set<String>?
 
   func check(_ request: ServerRequest) throws(Refusal) {
@@ -27,7 +25,7 @@ struct OriginRule {
   private func allows(_ host: String) -> Bool {
     guard let hostNames else { return true }
     var name = host[...]
-    // Behind the last colon, unless that lies within brackets, is the port.
+    // The port follows the last colon, unless the colon is within brackets.
     if let colon = name.lastIndex(of: ":"), !name[colon...].contains("]") { name = name[..<colon] }
     if Self.isAddress(name) { return true }
     let lowercased = name.lowercased()
@@ -35,7 +33,7 @@ struct OriginRule {
       || hostNames.contains { $0.lowercased() == lowercased }
   }
 
-  /// Four numbers with dots, or hexadecimal digits with colons in brackets, as no name has them.
+  /// Recognizes IPv4 addresses and bracketed IPv6 addresses, which are not valid host names.
   private static func isAddress(_ name: Substring) -> Bool {
     if name.hasPrefix("["), name.hasSuffix("]") {
       let inner = name.dropFirst().dropLast()

@@ -1,20 +1,18 @@
 internal import BlobRecord
 internal import BlobStore
 
-/// How long a blob that is put is to live, as its request says.
-///
-/// `X-BlobCache-TTL` comes first, then `s-maxage` and `max-age` of `Cache-Control`, then `Expires` from `Date` on. A
-/// request that says nothing leaves it to the directory's default.
+/// `X-BlobCache-TTL` takes precedence, followed by `s-maxage` and `max-age` of `Cache-Control`, then `Expires` relative
+/// to `Date`. Without any of them, the directory's default applies.
 enum RequestedLifetime: Equatable {
   case directoryDefault
   case seconds(Int64)
   case never
-  /// `no-store`, or a time that is over: the blob must not be kept.
+  /// `no-store` or a time in the past: the blob must not be stored.
   case none
 
   static let fieldName = "X-BlobCache-TTL"
 
-  /// - Throws: 400 for a malformed `X-BlobCache-TTL`. What is malformed in the fields of HTTP's caches says nothing.
+  /// - Throws: 400 for a malformed `X-BlobCache-TTL`. Malformed fields of HTTP caching are ignored.
   init(_ fields: HeaderFields, now: UnixTime) throws(Refusal) {
     if let text = fields[Self.fieldName] {
       guard let lifetime = RequestedLifetime(text) else {
@@ -37,7 +35,7 @@ enum RequestedLifetime: Equatable {
     }
   }
 
-  /// `never`, `0` for the default, or a duration as the tool writes it.
+  /// Parses `never`, `0` for the default, or a duration in the format of the command-line tool.
   init?(_ text: String) {
     if text == "never" {
       self = .never
@@ -51,7 +49,6 @@ enum RequestedLifetime: Equatable {
     self = seconds == 0 ? .directoryDefault : .seconds(seconds)
   }
 
-  /// For a store; nil for the directory's default.
   var timeToLive: Duration? {
     switch self {
     case .directoryDefault, .none: nil
@@ -66,23 +63,22 @@ enum RequestedLifetime: Equatable {
       let pair = part.split(separator: "=", maxSplits: 1)
       guard let name = pair.first?.trimmingBlanks, !name.isEmpty else { continue }
       let text = pair.count > 1 ? pair[1].trimmingBlanks : ""
-      // A quoted number is one too (RFC 9111, 5.2).
+      // Quoted numbers are valid as well (RFC 9111, 5.2).
       let isQuoted = text.count > 1 && text.hasPrefix("\"") && text.hasSuffix("\"")
       directives[name.lowercased()] = String(isQuoted ? text.dropFirst().dropLast() : text)
     }
     return directives
   }
 
-  /// - Returns: nil for anything but digits; numbers that are too large are held at the largest.
+  /// Numbers that are too large become the maximum.
   private static func digits(_ text: some StringProtocol) -> Int64? {
     guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
     return Int64(text) ?? .max
   }
 }
 
-/// `*`, or tags with commas.
 struct TagList {
-  /// nil for `*`.
+  /// `nil` for `*`.
   private let tags: [(text: Substring, isWeak: Bool)]?
 
   init(_ value: String, of name: String) throws(Refusal) {

@@ -3,7 +3,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import Locks
 
-// The viewer: pages that are made here, for a browser that runs one script of this server's and nothing else.
+// The viewer: server-rendered pages whose browser runs only one script of this server.
 extension BlobResponder {
   func view(
     _ route: ViewerRoute, _ request: ServerRequest, _ target: RequestTarget, _ caller: Caller
@@ -26,17 +26,15 @@ extension BlobResponder {
     }
   }
 
-  /// The hidden field of a form; nil if the caller may not send it.
   private func tokenField(for action: ViewerRoute, _ caller: Caller) -> HTML? {
     guard !configuration.isReadOnly, let permission = action.permission, caller.may(permission) else { return nil }
     return viewer.tokenField
   }
 
-  /// A page in its frame.
   func page(
     _ title: String, _ section: PageFrame.Section? = nil, status: Int = 200, _ content: HTML
   ) -> ServerResponse {
-    // A refusal may be for somebody who is to know nothing of this machine.
+    // The recipient of a refusal may not be permitted to learn anything about this machine.
     let frame = PageFrame(
       title: title, section: section, directory: status < 400 ? cache.directory.string : "",
       isReadOnly: configuration.isReadOnly)
@@ -44,7 +42,6 @@ extension BlobResponder {
       status: status, fields: Self.pageFields, body: .text(frame.page(content).text))
   }
 
-  /// A page that says why another one cannot be had.
   func page(for refusal: Refusal) -> ServerResponse {
     var response = page(
       "\(refusal.status)", status: refusal.status,
@@ -57,7 +54,6 @@ extension BlobResponder {
     return response
   }
 
-  /// The answer to a form: the page that shows what has become of it.
   static func redirection(to address: String) -> ServerResponse {
     ServerResponse(status: 303, fields: ["Location": address, "Cache-Control": "no-store"])
   }
@@ -71,7 +67,7 @@ extension BlobResponder {
     }
   }
 
-  /// Nothing that a record says is run, or sent anywhere, even if it came into a page as markup.
+  /// Text of a record must not be executed or sent elsewhere, even if it became markup.
   private static var pageFields: HeaderFields {
     [
       "Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store",
@@ -84,16 +80,14 @@ extension BlobResponder {
   }
 }
 
-/// What the viewer of a server remembers between requests.
 final class ViewerState: Sendable {
   let surveys = Surveys()
   let samples = Samples()
   let verification = Verification()
-  /// Stands in each form. A page of another site knows none.
+  /// Pages of other sites do not know the token.
   let formToken = RandomToken.make()
 
   func isFormToken(_ text: String) -> Bool { RandomToken.areEqual(text, formToken) }
 
-  /// The hidden field of a form.
   var tokenField: HTML { "<input type=\"hidden\" name=\"\(FormFields.tokenName)\" value=\"\(formToken)\">" }
 }

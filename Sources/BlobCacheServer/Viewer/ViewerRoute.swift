@@ -1,24 +1,17 @@
 internal import BlobRecord
 internal import TextFormats
 
-/// What lies below `/ui/`. The names are those of the paths.
+/// The pages and resources below `/ui/`. The raw values are their path components.
 enum ViewerRoute: String, CaseIterable {
   case overview = ""
-  /// The table of records.
   case records
-  /// One record in detail.
   case record
-  /// A payload, for the page of its record.
   case payload
-  /// What collections have done, and the forms that begin one.
   case collections
-  /// Changes one record.
   case change
-  /// Makes a collection, or tells what one would do.
   case collect
-  /// Verifies all records.
   case verify
-  /// Exchanges the token of a server for one browser.
+  /// The exchange of the token for a cookie, on a server for a single browser.
   case enter
   case style = "viewer.css"
   case script = "viewer.js"
@@ -26,16 +19,13 @@ enum ViewerRoute: String, CaseIterable {
 
   static let root = "/ui/"
 
-  /// - Returns: nil for another path.
   init?(path: Substring) {
     guard path.hasPrefix(Self.root) else { return nil }
     self.init(rawValue: String(path.dropFirst(Self.root.count)))
   }
 
-  /// Whether it is the action of a form.
   var isAction: Bool { [.change, .collect, .verify].contains(self) }
 
-  /// What a caller must be allowed to do; nil for what anybody may. Pages are of the whole directory.
   var permission: Permission? {
     switch self {
     case .overview, .records, .record, .payload, .collections: Permission(scope: .read, reach: .directory)
@@ -45,18 +35,17 @@ enum ViewerRoute: String, CaseIterable {
     }
   }
 
-  /// Whether it is there for those, too, who have no way in yet.
+  /// Such routes are available without the cookie.
   var isOpen: Bool { [.enter, .style, .script, .icon].contains(self) }
 
   var methods: [String] { isAction ? ["POST", "OPTIONS"] : ["GET", "HEAD", "OPTIONS"] }
 }
 
-/// A file that the pages use. The program has it built in.
 struct ViewerAsset: Sendable {
   let route: ViewerRoute
   let mediaType: String
   let data: Data
-  /// Its address names its content, so a browser may keep it for ever.
+  /// The address contains a checksum of the content, so that browsers can cache the resource forever.
   let address: String
 
   static let style = ViewerAsset(.style, "text/css; charset=utf-8", PackageResources.viewer_css)

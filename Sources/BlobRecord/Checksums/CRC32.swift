@@ -1,27 +1,27 @@
 internal import CZlib
 
-/// The CRC-32 of IEEE 802.3, as zlib computes it, over bytes that arrive in pieces.
+/// An incremental CRC-32 checksum (IEEE 802.3), as computed by zlib.
 ///
-/// By zlib; on Linux by ISA-L instead where that library is installed, which is many times as fast on processors with
-/// instructions for carry-less multiplication. On Apple's platforms libz uses these instructions itself.
+/// On Linux, ISA-L computes the checksum if that library is installed; it is many times faster than zlib on
+/// processors with carry-less multiplication. On Apple platforms, libz uses these instructions itself.
 public struct CRC32: Sendable {
-  /// The checksum of the bytes so far; 0 for none.
+  /// The checksum of the bytes added so far, or 0 if no bytes were added.
   public private(set) var value: UInt32 = 0
 
   private let avoidsISAL: Bool
 
   public init() { avoidsISAL = false }
 
-  /// - Parameter avoidsISAL: whether zlib computes it even where ISA-L is installed.
+  /// - Parameter avoidsISAL: A Boolean value that indicates whether to use zlib even if ISA-L is installed.
   package init(avoidsISAL: Bool) { self.avoidsISAL = avoidsISAL }
 
   /// Adds bytes to the checksum.
   ///
-  /// - Complexity: O(*n*). A byte takes a fiftieth of a nanosecond with AVX-512, a tenth with narrower instructions, and a
-  ///   nanosecond without: Spec/Benchmarks.md.
+  /// - Complexity: O(*n*). A byte takes a fiftieth of a nanosecond with AVX-512, a tenth with narrower instructions,
+  ///   and a nanosecond without carry-less multiplication: Spec/Benchmarks.md.
   public mutating func update(_ bytes: RawSpan) {
     value = unsafe bytes.withUnsafeBytes { buffer in
-      // zlib answers a null pointer with the initial value, not with `value`.
+      // For a null pointer, zlib returns the initial value instead of `value`.
       guard let base = buffer.baseAddress, buffer.count > 0 else { return value }
       let start = unsafe base.assumingMemoryBound(to: UInt8.self)
       if !avoidsISAL, let checksum = unsafe ISAL.checksum { return unsafe checksum(value, start, UInt64(buffer.count)) }
@@ -35,7 +35,7 @@ public struct CRC32: Sendable {
     return crc.value
   }
 
-  /// The library that computes checksums in this process, with its version.
+  /// The name and version of the library that computes checksums in this process.
   package static var library: String { library(isISAL: unsafe ISAL.checksum != nil) }
 
   package static func library(isISAL: Bool) -> String {
@@ -44,13 +44,13 @@ public struct CRC32: Sendable {
 }
 
 extension CRC32 {
-  /// The checksum of two runs of bytes, one behind the other, by the checksums of both.
+  /// Returns the checksum of the concatenation of two byte sequences, computed from their checksums.
   ///
   /// - Parameters:
-  ///   - first: the checksum of the run before.
-  ///   - second: the checksum of the run behind it.
-  ///   - byteCount: the bytes of the run behind.
-  /// - Complexity: O(log *n*) for *n* bytes behind: zlib's `crc32_combine`.
+  ///   - first: The checksum of the first sequence.
+  ///   - second: The checksum of the second sequence.
+  ///   - byteCount: The size of the second sequence in bytes.
+  /// - Complexity: O(log *n*) for `byteCount` *n*: zlib's `crc32_combine`.
   public static func combined(_ first: UInt32, _ second: UInt32, byteCount: Int64) -> UInt32 {
     UInt32(truncatingIfNeeded: crc32_combine(UInt(first), UInt(second), numericCast(byteCount)))
   }

@@ -6,21 +6,20 @@
   internal import Android
 #endif
 
-/// Intel's ISA-L, which computes CRC-32 by the processor's widest instructions for carry-less multiplication.
+/// Intel's ISA-L, which computes CRC-32 with the widest carry-less multiplication instructions of the processor.
 ///
-/// It is looked for once, when a checksum is first needed, and kept for the process's life. So a build needs no headers of
-/// it, and a machine without it computes by zlib.
+/// The library is loaded dynamically when the process computes its first checksum. A build therefore needs no ISA-L
+/// headers, and a machine without the library uses zlib.
 package enum ISAL {
-  /// `uint32_t crc32_gzip_refl(uint32_t init_crc, const unsigned char *buf, uint64_t len)`, of `isa-l/crc.h`.
+  /// `uint32_t crc32_gzip_refl(uint32_t init_crc, const unsigned char *buf, uint64_t len)` from `isa-l/crc.h`.
   package typealias Checksum = @convention(c) (UInt32, UnsafePointer<UInt8>, UInt64) -> UInt32
 
-  /// The name of ISA-L 2: distributions install it without the headers.
+  /// The file name of ISA-L 2, which distributions install without the headers.
   package static let libraryName = "libisal.so.2"
 
-  /// nil where there is no such library.
   package static let checksum = unsafe find(in: libraryName)
 
-  /// Finds the function in the library; nil if that fails or it computes something else.
+  /// Returns the function from the library, or `nil` if it cannot be loaded or computes a different checksum.
   package static func find(in library: String) -> Checksum? {
     #if canImport(Darwin)
       return nil

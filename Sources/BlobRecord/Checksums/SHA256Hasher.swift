@@ -2,10 +2,10 @@
   internal import CryptoKit
 #endif
 
-/// SHA-256 of bytes that come in pieces.
+/// An incremental SHA-256 hasher.
 ///
-/// CryptoKit computes it on Apple's platforms, the code below elsewhere. A library for this one function would take
-/// most of the time of a client's build.
+/// CryptoKit computes the digest on Apple platforms, and the code below on other platforms, because a library for
+/// this one function would take most of a client's build time.
 ///
 /// Source: FIPS 180-4, "Secure Hash Standard", sections 4.1.2, 4.2.2, 5.1.1, 5.3.3 and 6.2.
 package struct SHA256Hasher: Sendable {
@@ -15,16 +15,12 @@ package struct SHA256Hasher: Sendable {
     private static let blockByteCount = 64
 
     private var state = initialState
-    /// Bytes behind the last whole block.
     private var pending: [UInt8] = []
     private var byteCount: UInt64 = 0
   #endif
 
   package init() {}
 
-  /// Adds bytes behind those before.
-  ///
-  /// - Complexity: O(*n*) for *n* bytes.
   package mutating func update(_ bytes: RawSpan) {
     #if canImport(CryptoKit)
       unsafe bytes.withUnsafeBytes { unsafe hasher.update(bufferPointer: $0) }
@@ -47,12 +43,11 @@ package struct SHA256Hasher: Sendable {
     #endif
   }
 
-  /// The digest of all bytes: `SHA256Digest.byteCount` of them.
   package consuming func finalize() -> [UInt8] {
     #if canImport(CryptoKit)
       return Array(hasher.finalize())
     #else
-      // The rest, a bit that is set, zeros, and the length in bits: one block, or two.
+      // The padding is a set bit, zeros, and the length in bits, so the tail is one block or two.
       let bitCount = byteCount &* 8
       var tail = pending
       tail.append(0x80)
@@ -82,7 +77,7 @@ package struct SHA256Hasher: Sendable {
       }
     }
 
-    /// Mixes a block of 64 bytes into the state: FIPS 180-4, 6.2.2.
+    /// Processes a block of 64 bytes: FIPS 180-4, 6.2.2.
     private static func compress(_ block: RawSpan, into state: inout InlineArray<8, UInt32>) {
       var schedule = InlineArray<64, UInt32>(repeating: 0)
       for index in 0..<16 {
@@ -95,7 +90,7 @@ package struct SHA256Hasher: Sendable {
         let high = rotated(late, 17) ^ rotated(late, 19) ^ (late >> 10)
         schedule[index] = schedule[index - 16] &+ low &+ schedule[index - 7] &+ high
       }
-      // The letters of the standard.
+      // The names of the standard.
       var (a, b, c, d) = (state[0], state[1], state[2], state[3])
       var (e, f, g, h) = (state[4], state[5], state[6], state[7])
       for index in 0..<64 {
@@ -112,12 +107,12 @@ package struct SHA256Hasher: Sendable {
 
     private static func rotated(_ word: UInt32, _ count: UInt32) -> UInt32 { word >> count | word << (32 - count) }
 
-    /// The fractions of the square roots of the first 8 primes: FIPS 180-4, 5.3.3.
+    /// The fractional parts of the square roots of the first 8 primes: FIPS 180-4, 5.3.3.
     private static let initialState: InlineArray<8, UInt32> = [
       0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19,
     ]
 
-    /// The fractions of the cube roots of the first 64 primes: FIPS 180-4, 4.2.2.
+    /// The fractional parts of the cube roots of the first 64 primes: FIPS 180-4, 4.2.2.
     private static let constants: InlineArray<64, UInt32> = [
       0x428a_2f98, 0x7137_4491, 0xb5c0_fbcf, 0xe9b5_dba5, 0x3956_c25b, 0x59f1_11f1, 0x923f_82a4, 0xab1c_5ed5,
       0xd807_aa98, 0x1283_5b01, 0x2431_85be, 0x550c_7dc3, 0x72be_5d74, 0x80de_b1fe, 0x9bdc_06a7, 0xc19b_f174,
@@ -131,14 +126,10 @@ package struct SHA256Hasher: Sendable {
   #endif
 }
 
-/// SHA-256 of bytes in memory, which names files under the `sha256` naming.
+/// SHA-256 digests of bytes in memory, which serve as file names under the `sha256` naming.
 package enum SHA256Digest {
-  /// The bytes of a digest.
   package static let byteCount = 32
 
-  /// The digest of some bytes.
-  ///
-  /// - Complexity: O(*n*) for *n* bytes.
   package static func digest(of bytes: RawSpan) -> [UInt8] {
     var hasher = SHA256Hasher()
     hasher.update(bytes)

@@ -1,6 +1,4 @@
-/// The probable kind of a payload, guessed from its first bytes.
-///
-/// It helps people to look at a cache; no code depends on it.
+/// The probable kind of a payload, guessed from its first bytes only for display; no code depends on it.
 public enum PayloadKind: String, CaseIterable, Sendable {
   case png = "PNG"
   case jpeg = "JPEG"
@@ -14,10 +12,10 @@ public enum PayloadKind: String, CaseIterable, Sendable {
   case empty
   case unknown
 
-  /// How many bytes a guess looks at, at the most.
+  /// The maximum number of bytes that a guess reads.
   public static let examinedByteCount = 512
 
-  /// - Parameter start: the payload's beginning, `examinedByteCount` bytes of it or all.
+  /// - Parameter start: The first `examinedByteCount` bytes of the payload, or the whole payload if it is shorter.
   public init(guessedFrom start: RawSpan) {
     let bytes = (0..<min(start.byteCount, Self.examinedByteCount)).map { index in
       unsafe start.unsafeLoad(fromByteOffset: index, as: UInt8.self)
@@ -49,16 +47,13 @@ public enum PayloadKind: String, CaseIterable, Sendable {
       }
   }
 
-  /// Whether a frame header of MPEG audio, layer III, begins the bytes.
-  ///
-  /// It has eleven sync bits, and no reserved version, layer, bit rate or sample rate (ISO/IEC 11172-3, 2.4.1.3).
+  /// Checks for a header of an MPEG audio frame, layer III, without reserved values: ISO/IEC 11172-3, 2.4.1.3.
   private static func isMPEGAudioFrame(_ bytes: [UInt8]) -> Bool {
     guard bytes.count >= 4, bytes[0] == 0xFF, bytes[1] & 0xE0 == 0xE0 else { return false }
     return bytes[1] & 0x18 != 0x08 && bytes[1] & 0x06 == 0x02 && bytes[2] & 0xF0 != 0xF0 && bytes[2] & 0x0C != 0x0C
   }
 
-  /// The bytes as text without control characters; nil if they are not. A last character that the window cut is let
-  /// pass.
+  /// Returns the bytes as text, without an incomplete last character, or `nil` if they are not plain text.
   private static func text(_ bytes: [UInt8], isWhole: Bool) -> String? {
     let cuts = isWhole ? 0...0 : 0...3
     for cut in cuts {

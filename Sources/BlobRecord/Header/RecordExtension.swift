@@ -1,11 +1,11 @@
-/// What a record keeps behind its payload, where flag 0x8 announces it: Spec/RecordFormat.md 7.
+/// The extension of a record, stored after the payload if flag 0x8 is set: Spec/RecordFormat.md 7.
 ///
-/// It holds the key where the file name does not tell it, and the extended data that were stored beside the payload.
-/// It ends where `RecordHeader.extensionEnd` says, with a footer of sixteen bytes, and has a checksum of its own.
+/// It contains the key, if the key cannot be derived from the file name, and the extended data of the record. The
+/// extension ends at `RecordHeader.extensionEnd` with a footer of sixteen bytes, and has its own checksum.
 public struct RecordExtension: Hashable, Sendable {
-  /// nil where the file name tells the key.
+  /// The key, or `nil` if the key can be derived from the file name.
   public var key: BlobKey?
-  /// Empty for none; at most `maximumDataByteCount` bytes.
+  /// The extended data, at most `maximumDataByteCount` bytes.
   public var data: [UInt8]
 
   public init(key: BlobKey? = nil, data: [UInt8] = []) {
@@ -15,23 +15,23 @@ public struct RecordExtension: Hashable, Sendable {
 }
 
 extension RecordExtension {
-  /// The most extended data: 4 KiB.
+  /// The maximum size of the extended data: 4 KiB.
   public static let maximumDataByteCount = 4096
-  /// The longest key that is kept: 64 KiB of UTF-8.
+  /// The maximum size of a stored key: 64 KiB of UTF-8.
   public static let maximumKeyByteCount = 65_536
   /// The bytes `SPTX` as a little-endian integer.
   static let magic: UInt32 = 0x5854_5053
-  /// The sizes of key and data, the magic number and the crc.
+  /// The size of the footer, which contains the sizes of key and data, the magic number and the CRC.
   public static let footerByteCount = 16
-  /// The most that a record may have behind its payload.
+  /// The maximum number of bytes after a payload: three extensions.
   ///
-  /// It is three extensions. A new one is written beside the old one, which holds until the header names the new one. It
-  /// lies before the old one where it fits in there, else behind it.
+  /// A new extension never overwrites the old one, which is valid until the header refers to the new one. The new
+  /// extension is written before the old one if it fits there, otherwise after it.
   public static let maximumTailByteCount = 3 * (maximumKeyByteCount + maximumDataByteCount + footerByteCount)
 
   public var byteCount: Int { (key?.string.utf8.count ?? 0) + data.count + Self.footerByteCount }
 
-  /// Key, data and footer.
+  /// The key, the data and the footer as bytes.
   public var encoded: [UInt8] {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(byteCount)
@@ -43,9 +43,9 @@ extension RecordExtension {
     return bytes
   }
 
-  /// Takes the extension that these bytes end with.
+  /// Decodes the extension at the end of the given bytes.
   ///
-  /// - Parameter bytes: what lies behind the payload, up to `RecordHeader.extensionEnd`.
+  /// - Parameter bytes: The bytes after the payload, up to `RecordHeader.extensionEnd`.
   /// - Throws: `RecordError.invalidExtension`.
   public init(decoding bytes: RawSpan) throws(RecordError) {
     let end = bytes.byteCount

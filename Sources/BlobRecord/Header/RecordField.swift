@@ -1,11 +1,9 @@
-/// A field of the header, named and placed as in Spec/RecordFormat.md.
-///
-/// The cases are in the order of the bytes.
+/// A field of the header, with the name and the position of Spec/RecordFormat.md, in the order of the bytes.
 public enum RecordField: String, CaseIterable, Sendable {
   case magic, headerSize, refCount, reserved1, ttl, updateTimeSec, payloadSizeBytes, reserved2, reserved3, reserved4
   case flags, crc
 
-  /// Where the field lies in the file.
+  /// The offset of the field in the file, in bytes.
   public var offset: Int {
     switch self {
     case .magic: 0
@@ -30,7 +28,7 @@ public enum RecordField: String, CaseIterable, Sendable {
     }
   }
 
-  /// The value of this field in a header.
+  /// Returns the value of this field in a header.
   public func value(in header: StoredHeader) -> UInt64 {
     switch self {
     case .magic: UInt64(header.magic)

@@ -1,20 +1,17 @@
 internal import CBlobRecord
 
-/// The header of a sound record: Spec/RecordFormat.md as a value.
+/// The header of a sound record: Spec/RecordFormat.md.
 ///
-/// Fields hold what is stored, the reserved ones too, so that a header read and written again changes nothing but
-/// what was set. Magic, header size and crc are not fields: they are what makes a header sound, and `encoded` writes
-/// them.
+/// All stored fields are preserved, including the reserved ones, so reading and writing a header changes only the
+/// fields that were set. `withEncodedBytes` writes the magic number, the header size and the CRC, which are not fields.
 public struct RecordHeader: Hashable, Sendable {
-  /// How many locks hold the record; above zero it outlives its expiry.
+  /// The number of locks on the record; a locked record does not expire.
   public var refCount: UInt32
-  /// Seconds to live after `updateTime`; 0 means the store's default expiration.
-  ///
-  /// That one is counted from the last access.
+  /// The time to live after `updateTime` in seconds, or 0 for the default expiration after the last access.
   public var ttl: UInt64
-  /// Unix seconds of the last store, or (with ttl 0 only) of the last access.
+  /// The time of the last store, or of the last access if `ttl` is 0, in Unix seconds.
   public var updateTime: UInt64
-  /// Bytes of the payload, which follows the header.
+  /// The size of the payload, which follows the header, in bytes.
   public var payloadSize: UInt64
   public var flags: RecordFlags
   public var reserved1: UInt32
@@ -43,12 +40,12 @@ extension RecordHeader {
   public static let magic: UInt32 = blob_record_magic
   /// The size of every header, in bytes.
   public static let byteCount = 64
-  /// How many of them the crc covers: all before itself.
+  /// The number of bytes that the CRC covers: all bytes before the CRC itself.
   static let checkedByteCount = 60
 
   public var isLocked: Bool { refCount > 0 }
 
-  /// The payload's CRC-32, where the record carries one.
+  /// The CRC-32 of the payload, or `nil` if the record has no payload checksum.
   public var payloadChecksum: UInt32? {
     get { flags.contains(.payloadChecksum) ? reserved3 : nil }
     set {
@@ -57,7 +54,7 @@ extension RecordHeader {
     }
   }
 
-  /// The digest of the file name, where the record carries one.
+  /// The digest of the file name, or `nil` if the record has no key digest.
   public var keyDigest: UInt64? {
     get { flags.contains(.keyDigest) ? reserved2 : nil }
     set {
@@ -66,7 +63,7 @@ extension RecordHeader {
     }
   }
 
-  /// Where the record's extension ends, in bytes behind the payload; nil of a record without one.
+  /// The end of the extension in bytes after the payload, or `nil` if the record has no extension.
   public var extensionEnd: UInt32? {
     get { flags.contains(.hasExtension) ? reserved4 : nil }
     set {
@@ -79,33 +76,32 @@ extension RecordHeader {
 // MARK: - Time
 
 extension RecordHeader {
-  /// The update time, held at `Int64.max` where the stored value is above.
+  /// The update time, clamped to `Int64.max`.
   public var lastUpdate: UnixTime { UnixTime(seconds: Int64(clamping: updateTime)) }
 
-  /// The last second in which the record is live unless it is locked.
+  /// Returns the last second in which the record is live unless it is locked.
   public func expiry(defaultExpiration: Int64) -> UnixTime {
     lastUpdate.advanced(bySeconds: ttl > 0 ? Int64(clamping: ttl) : defaultExpiration)
   }
 
-  /// Whether more than the time to live has passed since the update.
+  /// Returns a Boolean value that indicates whether the time to live has passed since the update.
   ///
-  /// An update time in the future has not expired.
+  /// A record with an update time in the future has not expired.
   public func isExpired(at now: UnixTime, defaultExpiration: Int64) -> Bool {
     now > expiry(defaultExpiration: defaultExpiration)
   }
 
-  /// Seconds that an update time may lie ahead of now without being wrong: a day.
+  /// The number of seconds that an update time may be in the future without being considered wrong: a day.
   ///
-  /// A clock that shows local time for UTC is off by 14 hours at most, and comes right by itself. So do two such clocks
-  /// that share a directory.
+  /// A clock that shows local time as UTC is off by 14 hours at most, and is usually corrected soon.
   public static let clockTolerance: Int64 = 86_400
 
-  /// Whether the update time is more than `clockTolerance` ahead of `now`.
+  /// Returns a Boolean value that indicates whether the update time is more than `clockTolerance` after `now`.
   public func isStampedAhead(of now: UnixTime) -> Bool {
     lastUpdate > now.advanced(bySeconds: Self.clockTolerance)
   }
 
-  /// Not expired, or locked.
+  /// Returns a Boolean value that indicates whether the record is locked or has not expired.
   public func isLive(at now: UnixTime, defaultExpiration: Int64) -> Bool {
     isLocked || !isExpired(at: now, defaultExpiration: defaultExpiration)
   }
@@ -114,14 +110,14 @@ extension RecordHeader {
 // MARK: - Coding
 
 extension RecordHeader {
-  /// Decodes the first 64 bytes.
+  /// Decodes the first 64 bytes of a record.
   ///
-  /// - Throws: the first broken rule, in the order of Spec/RecordFormat.md.
+  /// - Throws: The error of the first broken rule, in the order of Spec/RecordFormat.md.
   public init(decoding bytes: RawSpan) throws(RecordError) {
     self = try StoredHeader(decoding: bytes).validated()
   }
 
-  /// Calls `body` with the 64 bytes of the header, crc included, on the stack.
+  /// Calls `body` with the 64 bytes of the header, including the CRC, on the stack.
   public func withEncodedBytes<Result: ~Copyable, Failure: Error>(
     _ body: (RawSpan) throws(Failure) -> Result
   ) throws(Failure) -> Result {
@@ -135,7 +131,7 @@ extension RecordHeader {
     return try unsafe withUnsafeBytes(of: stored) { buffer throws(Failure) in try body(unsafe buffer.bytes) }
   }
 
-  /// The crc that the encoded header carries.
+  /// The CRC of the encoded header.
   public var crc: UInt32 {
     withEncodedBytes { bytes in unsafe bytes.unsafeLoadUnaligned(fromByteOffset: Self.checkedByteCount, as: UInt32.self)
     }

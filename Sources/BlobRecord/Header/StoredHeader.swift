@@ -1,8 +1,6 @@
 internal import CBlobRecord
 
-/// The sixty-four bytes of a header taken apart, and nothing believed of them yet.
-///
-/// `RecordHeader` is what they make once `validated()` has found no broken rule.
+/// The decoded fields of a header before their validation by `validated()`.
 public struct StoredHeader: Hashable, Sendable {
   public var magic: UInt32
   public var headerSize: UInt32
@@ -16,12 +14,12 @@ public struct StoredHeader: Hashable, Sendable {
   public var reserved4: UInt32
   public var flags: RecordFlags
   public var crc: UInt32
-  /// The CRC-32 of bytes 0 to 59 as they were read, which `crc` should equal.
+  /// The computed CRC-32 of bytes 0 to 59, which equals `crc` in a sound header.
   public var computedCRC: UInt32
 
-  /// Takes the first 64 bytes apart.
+  /// Decodes the fields from the first 64 bytes.
   ///
-  /// - Throws: `RecordError.notEnoughDataToGetHeader` if there are fewer.
+  /// - Throws: `RecordError.notEnoughDataToGetHeader` if there are fewer than 64 bytes.
   public init(decoding bytes: RawSpan) throws(RecordError) {
     guard bytes.byteCount >= RecordHeader.byteCount else {
       throw .notEnoughDataToGetHeader(byteCount: Int64(bytes.byteCount))
@@ -42,7 +40,6 @@ public struct StoredHeader: Hashable, Sendable {
     computedCRC = CRC32.checksum(of: bytes.extracting(first: RecordHeader.checkedByteCount))
   }
 
-  /// The bytes that a header is written as.
   package init(_ header: RecordHeader) {
     magic = RecordHeader.magic
     headerSize = UInt32(RecordHeader.byteCount)
@@ -59,15 +56,15 @@ public struct StoredHeader: Hashable, Sendable {
     computedCRC = crc
   }
 
-  /// The header these bytes make.
+  /// Returns the header if all header rules hold: magic, CRC, header size, flags.
   ///
-  /// - Throws: the first broken rule, in the order of Spec/RecordFormat.md: magic, crc, header size, flags.
+  /// - Throws: The error of the first broken rule, in the order of Spec/RecordFormat.md.
   public func validated() throws(RecordError) -> RecordHeader {
     if let breach = RecordRule.wholeHeader.firstBreach(through: .lastOfHeader, by: self, RecordFacts()) { throw breach }
     return fields
   }
 
-  /// The header of bytes that were found to be sound before.
+  /// The header, without validation, for bytes that are known to be sound.
   package var fields: RecordHeader {
     RecordHeader(
       refCount: refCount, ttl: ttl, updateTime: updateTime, payloadSize: payloadSize, flags: flags,
@@ -78,10 +75,7 @@ public struct StoredHeader: Hashable, Sendable {
 // MARK: - The bytes behind the header
 
 extension StoredHeader {
-  /// Whether so many bytes behind the header are what the header says.
-  ///
-  /// A record without an extension has its payload and no more. With one, as much may follow as a new extension beside
-  /// the old one takes.
+  /// Checks the number of bytes after the header; after an extension, there may be room for a new one.
   func fits(bodyByteCount: Int64) -> Bool {
     guard let found = UInt64(exactly: bodyByteCount) else { return false }
     guard flags.contains(.hasExtension) else { return found == payloadSize }
@@ -90,12 +84,11 @@ extension StoredHeader {
       && found - payloadSize <= UInt64(RecordExtension.maximumTailByteCount)
   }
 
-  /// Where the payload lies among the bytes behind the header, of which there are `byteCount`.
   package func payloadRange(ofBody byteCount: Int) -> Range<Int> {
     flags.contains(.hasExtension) ? 0..<min(Int(clamping: payloadSize), byteCount) : 0..<byteCount
   }
 
-  /// What lies between the payload and the extension's end; nil if there is no extension, or not all of it.
+  /// Returns the range from the payload to the end of the extension, or `nil` without a complete extension.
   package func tailRange(ofBody byteCount: Int) -> Range<Int>? {
     guard flags.contains(.hasExtension), let start = Int(exactly: payloadSize), start <= byteCount - Int(reserved4)
     else { return nil }
@@ -111,22 +104,22 @@ public struct RecordFlags: OptionSet, Hashable, Sendable {
     self.rawValue = rawValue
   }
 
-  /// SPTPersistentCache's: the payload is still being streamed. Declared there, set by nothing.
+  /// The payload is still being streamed; declared by SPTPersistentCache, but never set there.
   public static let streamIncomplete = RecordFlags(rawValue: 0x1)
-  /// `reserved3` holds the CRC-32 of the payload.
+  /// `reserved3` contains the CRC-32 of the payload.
   public static let payloadChecksum = RecordFlags(rawValue: 0x2)
-  /// `reserved2` holds the `NameDigest` of the file name.
+  /// `reserved2` contains the `NameDigest` of the file name.
   public static let keyDigest = RecordFlags(rawValue: 0x4)
 
-  /// A `RecordExtension` lies behind the payload, and ends `reserved4` bytes behind it.
+  /// A `RecordExtension` follows the payload and ends `reserved4` bytes after it.
   public static let hasExtension = RecordFlags(rawValue: 0x8)
 
-  /// Every flag this version understands; a record with another is a later version's.
+  /// All flags that this version supports; a record with any other flag was written by a later version.
   public static let known: RecordFlags = [.streamIncomplete, .payloadChecksum, .keyDigest, .hasExtension]
 }
 
 extension RecordFlags: CustomStringConvertible {
-  /// The names of the flags that are set, such as `payloadChecksum, keyDigest`; `none` without any.
+  /// The names of the flags that are set, such as `payloadChecksum, keyDigest`, or `none`.
   public var description: String {
     let named: [(RecordFlags, String)] = [
       (.streamIncomplete, "streamIncomplete"), (.payloadChecksum, "payloadChecksum"), (.keyDigest, "keyDigest"),

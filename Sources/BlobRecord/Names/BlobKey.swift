@@ -1,7 +1,7 @@
-/// The name of a blob: any non-empty text, compared and hashed as its UTF-8 bytes.
+/// The name of a blob: any non-empty text, compared and hashed by its UTF-8 bytes.
 ///
-/// Swift's `String` compares by canonical equivalence, so `"é"` and `"e\u{301}"` are equal strings. They are two
-/// different keys here, because they are two different file names.
+/// Swift's `String` compares by canonical equivalence, so `"é"` and `"e\u{301}"` are equal strings. They are
+/// different keys, because they are different file names.
 public struct BlobKey: Sendable {
   /// The key as text, in contiguous UTF-8.
   public let string: String
@@ -12,7 +12,7 @@ public struct BlobKey: Sendable {
     self.string = string
   }
 
-  /// Whether the key's bytes begin with the prefix's bytes.
+  /// Returns a Boolean value that indicates whether the bytes of the key begin with the bytes of the prefix.
   public func hasPrefix(_ prefix: String) -> Bool {
     string.utf8.starts(with: prefix.utf8)
   }
@@ -37,7 +37,7 @@ extension BlobKey: Hashable {
 }
 
 extension BlobKey: ExpressibleByStringInterpolation {
-  // Disfavoured, so that `keys.map(BlobKey.init)` means the one above.
+  // Disfavored, so that `keys.map(BlobKey.init)` refers to the initializer above.
   @_disfavoredOverload
   public init(stringLiteral value: String) {
     self.init(value)
@@ -48,19 +48,16 @@ extension BlobKey: CustomStringConvertible {
   public var description: String { string }
 }
 
-/// Why a key has no file name under a naming.
+/// The reason why a key has no file name under a naming.
 public enum KeyError: Error, Hashable, Sendable {
   case empty
-  /// The file name would be `byteCount` bytes long; file systems take `RecordNaming.maximumFileNameBytes`, and the record
-  /// cannot keep the key.
+  /// The file name would exceed `RecordNaming.maximumFileNameBytes`, and the record cannot contain the key.
   case tooLong(byteCount: Int)
-  /// The key has more bytes than a record can keep, which is `RecordExtension.maximumKeyByteCount`.
+  /// The key is longer than `RecordExtension.maximumKeyByteCount`, the longest key that a record can contain.
   case longerThanKept(byteCount: Int)
-  /// The key has a byte that `verbatim` cannot carry.
-  ///
-  /// `byte` is a `/`, a NUL or a leading `.`.
+  /// The key contains a byte that `verbatim` does not support: a `/`, a NUL or a leading `.`.
   case notVerbatim(byte: UInt8)
-  /// Records without flags do not keep their keys, so a prefix cannot be looked up among SHA-256 file names.
+  /// Keys cannot be listed by prefix, because records without flags do not contain the keys of SHA-256 file names.
   case notListable
 }
 

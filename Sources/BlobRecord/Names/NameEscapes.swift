@@ -1,8 +1,8 @@
 internal import TextFormats
 
-/// The escapes of the `encoded` naming: `%XX`, upper case, for the bytes that a file name cannot or should not have.
+/// The escapes of the `encoded` naming: upper-case `%XX` for bytes that a file name cannot or should not contain.
 package enum NameEscapes {
-  /// - Returns: the text itself, without allocation, where nothing needs an escape.
+  /// - Returns: The escaped text, or the text itself, without an allocation, if it needs no escapes.
   static func encode(_ text: String) -> String {
     let escapes = escapeCount(text)
     guard escapes > 0 else { return text }
@@ -19,11 +19,9 @@ package enum NameEscapes {
     return String(decoding: encoded, as: UTF8.self)
   }
 
-  /// The text of an escaped name.
+  /// Decodes a name, including escapes that `encode` would not produce, which encoding the result again reveals.
   ///
-  /// It also decodes escapes that `encode` would not make. Encoding again reveals them.
-  ///
-  /// - Returns: nil if a `%` lacks two hexadecimal digits, or if the bytes are not UTF-8.
+  /// - Returns: The text, or `nil` if a `%` lacks two hexadecimal digits or if the bytes are not UTF-8.
   package static func decode(_ name: String) -> String? {
     guard name.utf8.contains(UInt8(ascii: "%")) else { return name }
     return PercentEncoding.bytes(decoding: Substring(name), digit: Hexadecimal.upperCaseValue).flatMap {
@@ -39,15 +37,13 @@ package enum NameEscapes {
     }
   }
 
-  /// Whether a byte may need an escape.
+  /// Returns `false` if no byte needs an escape.
   ///
-  /// Every operation on a key comes here, so it looks at eight bytes at a time. The last eight may overlap those
-  /// before.
+  /// The check runs for every operation on a key, so it reads eight bytes at a time. The last eight bytes may overlap
+  /// the previous ones. Text shorter than eight bytes is not read, and the result is `true`.
   ///
-  /// Source of the tests of all bytes of a word at once: S. E. Anderson, "Bit Twiddling Hacks", "Determine if a word
-  /// has a byte less than n", and "equal to n".
-  ///
-  /// - Returns: true also for text shorter than eight bytes, without a look at it.
+  /// Source of the checks of all bytes of a word in parallel: S. E. Anderson, "Bit Twiddling Hacks", "Determine if a
+  /// word has a byte less than n", and "equal to n".
   private static func mayNeedEscapes(_ bytes: UnsafeRawBufferPointer) -> Bool {
     guard bytes.count >= 8 else { return true }
     let ones: UInt64 = 0x0101_0101_0101_0101
@@ -72,7 +68,7 @@ package enum NameEscapes {
     byte < 0x20 || byte == 0x7F || byte == UInt8(ascii: "/") || byte == UInt8(ascii: "%")
   }
 
-  /// Whether the three bytes from an index on are an escape that `encode` makes, of one byte of ASCII.
+  /// Returns a Boolean value that indicates whether three bytes are an escape that `encode` produces for ASCII.
   static func isEscape(in name: Span<UInt8>, at index: Int) -> Bool {
     guard index + 2 < name.count, name[index] == UInt8(ascii: "%"),
       let high = Hexadecimal.upperCaseValue(name[index + 1]),

@@ -1,4 +1,4 @@
-/// Where the records of a directory lie: their naming, and whether there are subdirectories.
+/// The layout of a directory of records: their naming, and their arrangement in subdirectories.
 public struct RecordLayout: Hashable, Sendable {
   public var naming: RecordNaming
   public var arrangement: RecordArrangement
@@ -12,9 +12,10 @@ public struct RecordLayout: Hashable, Sendable {
     self.init(naming: naming, arrangement: separatesDirectories ? .prefix : .flat)
   }
 
-  /// Whether records lie in subdirectories: `useDirectorySeparation` of SPTPersistentCache.
+  /// A Boolean value that indicates whether records are stored in subdirectories.
   ///
-  /// To set it changes a flat arrangement to the one by prefix, and no other.
+  /// It is `useDirectorySeparation` of SPTPersistentCache. The value `true` changes only a flat arrangement, to
+  /// `prefix`, and `false` changes any other arrangement to `flat`.
   public var separatesDirectories: Bool {
     get { arrangement != .flat }
     set {
@@ -22,7 +23,9 @@ public struct RecordLayout: Hashable, Sendable {
     }
   }
 
-  /// - Complexity: O(*n*) for *n* bytes of key; no allocation where the file name is the key itself.
+  /// Returns the path of the record for a key.
+  ///
+  /// - Complexity: O(*n*) for *n* bytes of key. No memory is allocated if the file name is the key itself.
   public func path(for key: BlobKey) throws(KeyError) -> RecordPath {
     let fileName = try naming.fileName(for: key)
     let digest = NameDigest.digest(ofFileName: fileName)
@@ -31,9 +34,7 @@ public struct RecordLayout: Hashable, Sendable {
       by: arrangement)
   }
 
-  /// The path of a file in `subdirectory`, if its name places a record there.
-  ///
-  /// An empty `subdirectory` is the root.
+  /// Returns the path of a file in a subdirectory (empty for the root), or `nil` if no such record belongs there.
   public func path(ofFileName fileName: String, in subdirectory: String) -> RecordPath? {
     guard naming.accepts(fileName: fileName) else { return nil }
     let digest = NameDigest.digest(ofFileName: fileName)
@@ -43,7 +44,6 @@ public struct RecordLayout: Hashable, Sendable {
     return RecordPath(subdirectory: subdirectory, fileName: fileName, digest: digest, by: arrangement)
   }
 
-  /// The path of a record by its file name; nil if no record has the name.
   package func path(ofFileName fileName: String) -> RecordPath? {
     guard naming.accepts(fileName: fileName) else { return nil }
     let digest = NameDigest.digest(ofFileName: fileName)
@@ -52,14 +52,13 @@ public struct RecordLayout: Hashable, Sendable {
       by: arrangement)
   }
 
-  /// The path of the same file name by this arrangement.
   func path(of other: RecordPath) -> RecordPath {
     RecordPath(
       subdirectory: subdirectory(ofFileName: other.fileName, digest: other.digest), fileName: other.fileName,
       digest: other.digest, by: arrangement)
   }
 
-  /// Whether a directory of this name at the root is one in which records lie.
+  /// Returns a Boolean value that indicates whether a directory with this name at the root can contain records.
   public func isSubdirectory(_ name: String) -> Bool {
     switch arrangement {
     case .flat: return false
@@ -70,7 +69,7 @@ public struct RecordLayout: Hashable, Sendable {
     }
   }
 
-  /// The subdirectory of a file; empty for the root.
+  /// Returns the name of the subdirectory for a file name, or an empty string for the root.
   public func subdirectory(ofFileName fileName: String) -> String {
     subdirectory(ofFileName: fileName, digest: NameDigest.digest(ofFileName: fileName))
   }
@@ -83,19 +82,16 @@ public struct RecordLayout: Hashable, Sendable {
     }
   }
 
-  /// The only subdirectory in which files of this beginning may lie; empty if there are several, or none.
+  /// Returns the only subdirectory that can contain files with this prefix, or an empty string if it is not unique.
   package func subdirectory(ofFileNamesBeginning beginning: String) -> String {
     arrangement == .prefix ? Self.start(ofFileName: beginning) : ""
   }
 
-  /// Whether files of this beginning may lie in a subdirectory of this name.
   package func mayHold(fileNamesBeginning beginning: String, in subdirectory: String) -> Bool {
     arrangement != .prefix || subdirectory.utf8.starts(with: beginning.utf8)
   }
 
-  /// The first two UTF-16 code units of a name, rounded up to whole scalars.
-  ///
-  /// It is empty for a shorter name.
+  /// The first two UTF-16 code units of a name, rounded up to whole scalars; empty for a shorter name.
   private static func start(ofFileName fileName: String) -> String {
     if let start = asciiStart(of: fileName) { return start }
     var units = 0
@@ -107,9 +103,7 @@ public struct RecordLayout: Hashable, Sendable {
     return units < 2 ? "" : String(fileName.unicodeScalars[..<end])
   }
 
-  /// The first two characters if they are ASCII, as they almost always are.
-  ///
-  /// Then scalars need not be looked at.
+  /// The first two characters if they are ASCII, the usual case, in which no scalars have to be decoded.
   private static func asciiStart(of fileName: String) -> String? {
     unsafe fileName.withContiguousUTF8 { bytes in
       guard bytes.count >= 2, unsafe (bytes[0] | bytes[1]) < 0x80 else { return nil }
@@ -117,13 +111,10 @@ public struct RecordLayout: Hashable, Sendable {
     }
   }
 
-  /// Whether a record of this name lies in this subdirectory, by a glance.
+  /// Returns `true` if a fast check proves that a record with this name belongs in this subdirectory.
   ///
-  /// A glance suffices for names of printing ASCII characters, and under `encoded` for their escapes, such as those in a
-  /// URL's. An empty subdirectory is the root.
-  ///
-  /// - Parameter digest: `NameDigest` of the file name.
-  /// - Returns: false also where only `path(ofFileName:in:)` can tell.
+  /// The check covers names of printing ASCII characters and, under `encoded`, their escapes, as in URLs. If the
+  /// result is `false`, only `path(ofFileName:in:)` can decide.
   package func isPlain(fileName: Span<UInt8>, digest: UInt64, in subdirectory: Span<UInt8>) -> Bool {
     guard isPlain(fileName: fileName) else { return false }
     guard arrangement != .flat else { return subdirectory.isEmpty }
@@ -131,9 +122,7 @@ public struct RecordLayout: Hashable, Sendable {
     return subdirectory.count == 2 && subdirectory[0] == start.0 && subdirectory[1] == start.1
   }
 
-  /// Whether a record has this name, by a glance that suffices for names of at least two printing ASCII characters.
-  ///
-  /// - Returns: false also where only `path(ofFileName:)` can tell.
+  /// Returns `true` if a fast check proves that the name is valid; otherwise only `path(ofFileName:)` can decide.
   package func isPlain(fileName: Span<UInt8>) -> Bool {
     let count = fileName.count
     guard count >= 2, count <= RecordNaming.maximumFileNameBytes, fileName[0] != UInt8(ascii: ".") else { return false }
@@ -154,22 +143,22 @@ public struct RecordLayout: Hashable, Sendable {
   }
 }
 
-/// Which subdirectory a record lies in. Spec/RecordFormat.md, "Subdirectories".
+/// The arrangement of records in subdirectories: Spec/RecordFormat.md, "Subdirectories".
 public enum RecordArrangement: String, CaseIterable, Sendable {
-  /// The one named by the first two UTF-16 code units of the file name, as in SPTPersistentCache.
+  /// A subdirectory for the first two UTF-16 code units of the file name, as in SPTPersistentCache.
   ///
-  /// Keys with a common start, such as URLs, all lie in one. There, a collection looks at all of them after one has changed.
+  /// Keys with a common prefix, such as URLs, share a subdirectory, whose records a collection reads after any change.
   case prefix
-  /// One of 1,024, named by the low ten bits of the file name's digest: how new directories are arranged.
+  /// 1,024 subdirectories, selected by the low ten bits of the file name's digest; the default of new directories.
   case spread
-  /// None: all records lie at the root.
+  /// No subdirectories: all records are stored at the root.
   case flat
 }
 
-/// The subdirectory that a digest names: its lowest ten bits as two digits of base 32, `0` to `9` and `a` to `v`.
+/// The subdirectory of a digest: its lowest ten bits as two digits of base 32, `0` to `9` and `a` to `v`.
 ///
-/// The low bits of FNV-1a are those in which numbers at the end of names differ most. With 1,024 subdirectories, a
-/// million records lie a thousand in each, and a collection reads a thousand headers after one store.
+/// In FNV-1a, numbers at the end of names affect the low bits most. With 1,024 subdirectories and a million records,
+/// each contains about a thousand, and a collection reads a thousand headers after one store.
 package struct SpreadSubdirectory {
   /// The two digits in ASCII, the more significant one first.
   package let digits: (UInt8, UInt8)
@@ -186,7 +175,6 @@ package struct SpreadSubdirectory {
     }
   }
 
-  /// Whether some digest names a subdirectory so.
   static func isName(_ name: String) -> Bool {
     name.utf8.count == 2 && name.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x76).contains($0) }
   }

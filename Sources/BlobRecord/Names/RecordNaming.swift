@@ -1,24 +1,22 @@
-/// How a key becomes a file name, and back. Spec/RecordFormat.md, "Names".
+/// The mapping between keys and file names: Spec/RecordFormat.md, "Names".
 public enum RecordNaming: String, CaseIterable, Sendable {
-  /// The key's bytes, some escaped as `%XX`; the default.
+  /// The key's bytes, with some bytes escaped as `%XX`; the default.
   ///
-  /// Escaped are `/`, `%`, 0x00-0x1F, 0x7F and a leading `.`. A key whose name would be too long has a `LongName`.
+  /// The bytes `/`, `%`, 0x00-0x1F, 0x7F and a leading `.` are escaped. If the name is too long, it is a `LongName`.
   case encoded
-  /// The key's bytes as they are, as in SPTPersistentCache.
-  ///
-  /// A key with `/`, NUL or a leading `.` has no name.
+  /// The key's bytes unchanged, as in SPTPersistentCache; keys with `/`, NUL or a leading `.` have no name.
   case verbatim
   /// The SHA-256 of the key in lower-case hexadecimal.
   ///
-  /// Keys may have any length. The records tell them, up to 64 KiB, and the names do not.
+  /// Keys may have any length. Records contain keys of up to 64 KiB, because the names do not reveal them.
   case sha256
 
-  /// The longest file name that ext4, xfs, btrfs and APFS take, in bytes.
+  /// The longest file name that ext4, xfs, btrfs and APFS support, in bytes.
   public static let maximumFileNameBytes = 255
 
-  /// The file name of a key.
+  /// Returns the file name of a key.
   ///
-  /// - Complexity: O(*n*) for *n* bytes of key; no allocation where the name is the key itself.
+  /// - Complexity: O(*n*) for *n* bytes of key. No memory is allocated if the name is the key itself.
   public func fileName(for key: BlobKey) throws(KeyError) -> String {
     guard !key.string.isEmpty else { throw .empty }
     let name =
@@ -31,9 +29,7 @@ public enum RecordNaming: String, CaseIterable, Sendable {
     return name
   }
 
-  /// The key of a file name; nil if the name does not tell it.
-  ///
-  /// It is also nil for a name that this naming gives to no key, and for one whose record keeps the key.
+  /// Returns the key of a file name, or `nil` if no key has the name or only the record contains the key.
   public func key(ofFileName name: String) -> BlobKey? {
     guard accepts(fileName: name) else { return nil }
     return switch self {
@@ -43,7 +39,7 @@ public enum RecordNaming: String, CaseIterable, Sendable {
     }
   }
 
-  /// Whether some key has this file name. A file with another name is foreign.
+  /// Checks whether a key can have this file name; files with other names are foreign.
   public func accepts(fileName name: String) -> Bool {
     guard !name.isEmpty, name.utf8.count <= Self.maximumFileNameBytes else { return false }
     switch self {
@@ -57,19 +53,18 @@ public enum RecordNaming: String, CaseIterable, Sendable {
     }
   }
 
-  /// Whether the file name of some key begins with this. Files in a directory named otherwise are foreign, and so is
-  /// the directory.
+  /// Checks whether a file name can begin with this text; a directory with another name is foreign.
   func accepts(fileNameBeginning beginning: String) -> Bool {
     let completions =
       switch self {
-      case .encoded: ["", "0", "F", "2F"]  // an escape may be cut behind its `%` or behind its first digit
+      case .encoded: ["", "0", "F", "2F"]  // an escape may be cut after its `%` or its first digit
       case .verbatim: [""]
       case .sha256: [String(repeating: "0", count: max(0, 2 * SHA256Digest.byteCount - beginning.utf8.count))]
       }
     return completions.contains { accepts(fileName: beginning + $0) }
   }
 
-  /// Whether the record of this name keeps its key, because the name does not tell it.
+  /// Returns a Boolean value that indicates whether the record with this name contains its key.
   public func keepsKey(ofFileName name: String) -> Bool {
     switch self {
     case .encoded: LongName.isName(name)
@@ -78,10 +73,10 @@ public enum RecordNaming: String, CaseIterable, Sendable {
     }
   }
 
-  /// A beginning of the file names of all keys with a prefix.
+  /// Returns a common prefix of the file names of all keys with a prefix.
   ///
-  /// It is the longest one by `verbatim`, and by `encoded` up to `LongName.beginningByteCount`. Names of other keys may
-  /// begin so too.
+  /// The result is as long as possible under `verbatim`, and under `encoded` up to `LongName.beginningByteCount`.
+  /// File names of other keys can have the same prefix.
   public func fileNamePrefix(forKeyPrefix prefix: String) throws(KeyError) -> String {
     switch self {
     case .encoded: return LongName.beginning(ofEncoded: NameEscapes.encode(prefix))
@@ -95,7 +90,6 @@ public enum RecordNaming: String, CaseIterable, Sendable {
     return name.utf8.count <= maximumFileNameBytes ? name : try LongName.name(ofKey: key, encoded: name)
   }
 
-  /// Bytes of a key with its escapes.
   package static func encodedByteCount(of key: BlobKey) -> Int { NameEscapes.encode(key.string).utf8.count }
 
   private static func verbatimName(_ key: String) throws(KeyError) -> String {
@@ -117,10 +111,8 @@ public enum RecordNaming: String, CaseIterable, Sendable {
     text.count == 2 * SHA256Digest.byteCount && text.allSatisfy(isDigit)
   }
 
-  /// Whether a byte is a hexadecimal digit in lower case.
   static func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte) }
 
-  /// Whether a name is one that `sha256` gives.
   func acceptsDigest(_ name: Span<UInt8>) -> Bool {
     guard name.count == 2 * SHA256Digest.byteCount else { return false }
     return name.indices.allSatisfy { Self.isDigit(name[$0]) }

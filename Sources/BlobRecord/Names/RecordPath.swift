@@ -1,11 +1,10 @@
-/// Where a record lies below the root: its subdirectory and its file name.
+/// The path of a record below the root: its subdirectory and its file name.
 public struct RecordPath: Sendable {
-  /// Empty for a record at the root.
+  /// The name of the subdirectory, or an empty string for a record at the root.
   public let subdirectory: String
   public let fileName: String
-  /// `NameDigest` of the file name.
+  /// The `NameDigest` of the file name.
   public let digest: UInt64
-  /// What tells the subdirectory.
   package let arrangement: RecordArrangement
 
   init(subdirectory: String, fileName: String, digest: UInt64, by arrangement: RecordArrangement) {
@@ -15,7 +14,6 @@ public struct RecordPath: Sendable {
     self.arrangement = arrangement
   }
 
-  /// Where the record of this name lies by an arrangement.
   package func placed(by arrangement: RecordArrangement) -> RecordPath {
     arrangement == self.arrangement ? self : RecordLayout(arrangement: arrangement).path(of: self)
   }
@@ -36,11 +34,11 @@ extension RecordPath: Hashable {
 
 /// FNV-1a, 64 bits, of a record's file name.
 ///
-/// It goes into the header (flag 0x4) and reveals a file that was moved to another name. It also selects the stripe
-/// that serializes changes of the key.
+/// The header contains the digest (flag 0x4), which reveals a file that was moved to another name. The digest also
+/// selects the stripe that serializes changes of the key.
 ///
 /// Source: G. Fowler, L. C. Noll, K.-P. Vo, D. Eastlake, "The FNV Non-Cryptographic Hash Algorithm"
-/// (draft-eastlake-fnv). Offset basis and prime are those for 64 bits.
+/// (draft-eastlake-fnv), with the offset basis and the prime for 64 bits.
 public enum NameDigest {
   public static func digest(ofFileName fileName: String) -> UInt64 {
     unsafe fileName.withContiguousUTF8 { bytes in unsafe digest(ofFileName: bytes.span) }

@@ -1,7 +1,7 @@
 extension String {
   /// Calls `body` with the text's UTF-8 bytes.
   ///
-  /// Text in one piece, as keys are, is not copied. `withUTF8` needs a copy, because it may change the string.
+  /// Contiguous text, such as a key, is not copied. `withUTF8` would need a copy, because it may change the string.
   @inline(__always)
   package func withContiguousUTF8<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
     if let result = unsafe utf8.withContiguousStorageIfAvailable({ unsafe body($0) }) { return result }
@@ -9,14 +9,14 @@ extension String {
     return copy.withUTF8 { unsafe body($0) }
   }
 
-  /// The same without a result. What is generic asks the runtime for its types, where it is called from another module.
+  /// The overload without a result. A generic function called from another module asks the runtime for its types.
   package func withContiguousUTF8(_ body: (UnsafeBufferPointer<UInt8>) -> Void) {
     if unsafe utf8.withContiguousStorageIfAvailable({ unsafe body($0) }) != nil { return }
     var copy = self
     copy.withUTF8 { unsafe body($0) }
   }
 
-  /// Whether two texts are the same bytes. Equal texts may be spelt with others.
+  /// Compares the UTF-8 bytes of two texts, because equal strings can have different bytes.
   package func hasSameBytes(as other: String) -> Bool {
     unsafe withContiguousUTF8 { first in
       unsafe other.withContiguousUTF8 { second in
@@ -27,16 +27,13 @@ extension String {
 }
 
 extension String {
-  /// Whether the text's UTF-8 is these bytes.
   package func hasUTF8(_ bytes: UnsafeRawBufferPointer) -> Bool {
     unsafe withContiguousUTF8 { unsafe UnsafeRawBufferPointer($0).hasSameBytes(as: bytes) }
   }
 }
 
 extension UnsafeRawBufferPointer {
-  /// Compares eight bytes at a time; the last eight may overlap those before.
-  ///
-  /// Byte by byte through views of text, this costs more than all the rest of a hit in memory.
+  /// Compares eight bytes at a time, because comparing single bytes costs more than the rest of a memory hit.
   @inline(__always)
   func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
     guard count == other.count else { return false }

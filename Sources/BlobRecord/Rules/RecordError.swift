@@ -1,29 +1,25 @@
 /// The first rule of Spec/RecordFormat.md that a record file breaks.
 ///
-/// The codes up to 107 are SPTPersistentCache's; those after are ours.
+/// SPTPersistentCache defines the codes up to 107; the later codes are specific to this format.
 public enum RecordError: Error, Hashable, Sendable {
   case magicMismatch(found: UInt32)
-  /// SPTPersistentCache's; never found here, where headers are read at any alignment.
+  /// An error of SPTPersistentCache that never occurs here, because headers are read at any alignment.
   case headerAlignmentMismatch
   case wrongHeaderSize(found: UInt32)
   case wrongPayloadSize(stated: UInt64, found: Int64)
   case invalidHeaderCRC(stated: UInt32, computed: UInt32)
   case notEnoughDataToGetHeader(byteCount: Int64)
   case recordIsStreamAndBusy
-  /// SPTPersistentCache's, for a null header; never found here.
+  /// An error of SPTPersistentCache for a null header, which never occurs here.
   case internalInconsistency
   case payloadChecksumMismatch(stated: UInt32, computed: UInt32)
   case keyMismatch(stated: UInt64, expected: UInt64)
   case unsupportedFlags(RecordFlags)
-  /// The file is writable for users without write access to the cache.
-  ///
-  /// This rule is about the file, not its bytes.
+  /// The file, not its bytes, breaks this rule: users without write access to the cache may write to it.
   case writableByOthers
-  /// The bytes behind the payload are no whole extension, where flag 0x8 announces one.
+  /// Flag 0x8 is set, but the bytes after the payload are not a complete extension.
   case invalidExtension
-  /// The payload is not complete, and its writer is gone.
-  ///
-  /// This rule is about the file, too: a writer that lives has its file locked.
+  /// The payload is incomplete, and no active writer has the file locked.
   case abandonedStream
 
   public var code: Int {
@@ -45,7 +41,7 @@ public enum RecordError: Error, Hashable, Sendable {
     }
   }
 
-  /// The error's name in the specification, without what was found.
+  /// The name of the error in the specification, without associated values.
   public var name: String {
     switch self {
     case .magicMismatch: "magicMismatch"
@@ -65,7 +61,7 @@ public enum RecordError: Error, Hashable, Sendable {
     }
   }
 
-  /// The offset in bytes of the broken field; nil if there is not one.
+  /// The offset of the broken field in bytes, or `nil` if no field is broken.
   public var offset: Int? {
     switch self {
     case .magicMismatch: 0

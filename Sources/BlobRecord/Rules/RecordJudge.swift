@@ -1,8 +1,8 @@
-/// Tells whether a record file is sound, by the rules of Spec/RecordFormat.md 4 and 5.
+/// Checks whether a record file is sound, by the rules of Spec/RecordFormat.md 4 and 5.
 ///
-/// A caller says what it knows. A load knows everything, a listing no payload. The order of the rules is `RecordRule`'s.
+/// A caller passes the facts that it knows: a load knows all of them, and a listing does not know the payload. The
+/// rules are checked in the order of `RecordRule`.
 public struct RecordJudge: Sendable {
-  /// nil where age is no matter.
   private let clock: Clock?
 
   private struct Clock {
@@ -10,20 +10,20 @@ public struct RecordJudge: Sendable {
     var defaultExpiration: Int64
   }
 
-  /// Judges records at any age.
+  /// Creates a judge that ignores the age of records.
   public init() { clock = nil }
 
-  /// Judges as a reader does: an expired record is judged by its header alone.
+  /// Creates a judge that works like a reader: for an expired record, only the header is checked.
   public init(at now: UnixTime, defaultExpiration: Int64) {
     clock = Clock(now: now, defaultExpiration: defaultExpiration)
   }
 
-  /// Judges a file by its first bytes, and by those behind the header where they were read.
+  /// Judges a file by its first bytes and, if they were read, by the bytes after the header.
   ///
   /// - Parameters:
-  ///   - start: what the file begins with: 64 bytes or more, or all it has.
-  ///   - facts: what else is known of the file.
-  ///   - body: the bytes behind the header, for their checksums.
+  ///   - start: The first bytes of the file: 64 bytes or more, or the whole file.
+  ///   - facts: Other known facts of the file.
+  ///   - body: The bytes after the header, for their checksums.
   /// - Complexity: O(*n*) for *n* bytes of body.
   public func judge(_ start: RawSpan, _ facts: RecordFacts, body: RawSpan? = nil) -> RecordVerdict {
     do throws(RecordError) {
@@ -33,7 +33,7 @@ public struct RecordJudge: Sendable {
     }
   }
 
-  /// Judges a file whose header was taken apart before.
+  /// Judges a file by its decoded header.
   public func judge(_ stored: StoredHeader, _ facts: RecordFacts, body: RawSpan? = nil) -> RecordVerdict {
     let header: RecordHeader
     do throws(RecordError) {
@@ -49,16 +49,16 @@ public struct RecordJudge: Sendable {
   }
 }
 
-/// The verdict on a record file, as far as it was judged.
+/// The verdict on a record file.
 public enum RecordVerdict: Hashable, Sendable {
-  /// No rule is broken, and the record is live where its age was judged.
+  /// No rule is broken, and the record is live if its age was checked.
   case sound(RecordHeader)
-  /// The header is sound, and the record is expired and not locked: as good as absent.
+  /// The header is sound, but the record is expired and not locked, so it counts as absent.
   case expired(RecordHeader)
-  /// The first broken rule, and the header if that is sound in itself.
+  /// The first broken rule, and the header if the header itself is sound.
   case broken(RecordError, RecordHeader?)
 
-  /// The header of a sound record; else nil, because locks and times are not believed.
+  /// The header of a sound record, or `nil` for other verdicts, because their locks and times are not trusted.
   public var soundHeader: RecordHeader? {
     if case .sound(let header) = self { header } else { nil }
   }

@@ -1,41 +1,39 @@
-/// The rules that a sound record file keeps, in the order of Spec/RecordFormat.md 4.
+/// The rules of a sound record file, in the order of Spec/RecordFormat.md 4.
 ///
-/// The declaration is the order: a file that breaks several rules is damaged by the first. `writableByOthers` is
-/// missing here, because it is about a file's permissions, which are judged when the file is opened.
+/// The order of the cases is significant: a file that breaks several rules is reported with the first. The rule
+/// `writableByOthers` is not included, because permissions are checked when the file is opened.
 public enum RecordRule: UInt8, CaseIterable, Sendable {
-  /// 105: the file has a whole header.
+  /// 105: the file has a complete header.
   case wholeHeader
-  /// 100: the header begins with the format's magic number.
+  /// 100: the header begins with the magic number of the format.
   case magic
-  /// 104: the header has its own checksum.
+  /// 104: the checksum of the header is correct.
   case headerCRC
-  /// 102: the header is as long as this version's.
+  /// 102: the header size is the size of this version.
   case headerSize
-  /// 110: no flag is set that this version does not know.
+  /// 110: all flags that are set are known to this version.
   case knownFlags
-  /// 106: the payload is complete. From here on, the rules of a record that is expired are not asked.
+  /// 106: the payload is complete. This rule and the later ones are not checked for an expired record.
   case complete
-  /// 103: the file is as long as the header says. Behind an extension, it may have room for another.
+  /// 103: the file size matches the header. After an extension, there may be room for another one.
   case payloadSize
-  /// 108: the payload has the checksum in the header, where there is one.
+  /// 108: the payload checksum is correct, if the header contains one.
   case payloadChecksum
-  /// 109: the file has the name in the header, where there is one.
+  /// 109: the file name matches the digest, if the header contains one.
   case keyDigest
-  /// 112: the extension is whole, where there is one.
+  /// 112: the extension is complete, if the record has one.
   case wholeExtension
 
-  /// The last rule that the 64 bytes of the header answer by themselves.
+  /// The last rule that can be checked with only the 64 bytes of the header.
   static let lastOfHeader = RecordRule.knownFlags
 }
 
 extension RecordRule {
-  /// How a record breaks this rule; nil if it follows it, or the facts do not tell.
-  ///
-  /// - Parameter body: the bytes behind the header.
+  /// Returns the error if the record breaks this rule, or `nil` if it does not or the facts are insufficient.
   package func breach(by header: StoredHeader, _ facts: RecordFacts, _ body: RawSpan? = nil) -> RecordError? {
     switch self {
     case .wholeHeader:
-      // Fewer bytes make no `StoredHeader`.
+      // A `StoredHeader` is always complete.
       return nil
     case .magic:
       return header.magic == RecordHeader.magic ? nil : .magicMismatch(found: header.magic)
@@ -76,11 +74,10 @@ extension RecordRule {
 
   private static func isWholeExtension(in body: RawSpan?, by header: StoredHeader) -> Bool? {
     guard let body, let range = header.tailRange(ofBody: body.byteCount) else { return nil }
-    // Whether it is whole is all that the rule tells.
+    // The rule has one error, so the reason is ignored.
     return (try? RecordExtension(decoding: body.extracting(range))) != nil
   }
 
-  /// The first rule that a record breaks, from this one to `last`.
   func firstBreach(
     through last: RecordRule, by header: StoredHeader, _ facts: RecordFacts, _ body: RawSpan? = nil
   ) -> RecordError? {
@@ -91,15 +88,15 @@ extension RecordRule {
   }
 }
 
-/// The known facts of a record file besides its header. Rules about what is nil are passed over.
+/// The known facts of a record file; rules that need an unknown fact (`nil`) are skipped.
 public struct RecordFacts: Hashable, Sendable {
-  /// How many bytes the file has behind its header.
+  /// The number of bytes after the header.
   public var bodyByteCount: Int64?
-  /// The CRC-32 of the payload among them.
+  /// The CRC-32 of the payload.
   public var payloadCRC: UInt32?
-  /// `NameDigest` of the file's name.
+  /// The `NameDigest` of the file's name.
   public var nameDigest: UInt64?
-  /// Whether the extension was read and is whole.
+  /// A Boolean value that indicates whether the extension is complete, or `nil` if it was not read.
   public var hasWholeExtension: Bool?
 
   public init(
@@ -112,9 +109,9 @@ public struct RecordFacts: Hashable, Sendable {
   }
 
   /// - Parameters:
-  ///   - fileSize: bytes of the whole file, header included.
-  ///   - payloadCRC: the CRC-32 of the payload.
-  ///   - nameDigest: `NameDigest` of the file's name.
+  ///   - fileSize: The size of the whole file in bytes, including the header.
+  ///   - payloadCRC: The CRC-32 of the payload.
+  ///   - nameDigest: The `NameDigest` of the file's name.
   public init(fileSize: Int64, payloadCRC: UInt32? = nil, nameDigest: UInt64? = nil) {
     self.init(bodyByteCount: fileSize - Int64(RecordHeader.byteCount), payloadCRC: payloadCRC, nameDigest: nameDigest)
   }

@@ -1,11 +1,11 @@
-/// Dates of header fields, such as `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7).
+/// Dates in HTTP header fields, such as `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7).
 package enum HTTPDate {
   private static let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
   private static let months = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
   ]
 
-  /// The text of a time from 1970 to 9999; others are held at these bounds.
+  /// Returns the text of a time, clamped to the years 1970 to 9999.
   package static func text(_ time: UnixTime) -> String {
     let seconds = min(max(time.seconds, 0), 253_402_300_799)
     let (day, second) = (seconds / 86_400, seconds % 86_400)
@@ -15,7 +15,7 @@ package enum HTTPDate {
     return "\(days[Int((day + 4) % 7)]), \(two(date.day)) \(months[Int(date.month) - 1]) \(date.year) \(clock) GMT"
   }
 
-  /// - Returns: nil for anything but the one form that senders must use, of a year from 1970 on.
+  /// - Returns: `nil` if the text does not have the form that senders must use, or the year is before 1970.
   package static func time(_ text: String) -> UnixTime? {
     let parts = text.split(separator: " ", omittingEmptySubsequences: false)
     guard parts.count == 6, parts[5] == "GMT", parts[0].hasSuffix(","), days.contains(String(parts[0].dropLast())),
@@ -27,7 +27,7 @@ package enum HTTPDate {
       let minute = number(clock[1], digits: 2), minute < 60, let second = number(clock[2], digits: 2), second <= 60
     else { return nil }
     let days = CivilDate(year: year, month: Int64(month) + 1, day: day).dayNumber
-    // A day that the month does not have comes back as another date.
+    // An invalid day of the month converts to another date.
     guard CivilDate(dayNumber: days).day == day else { return nil }
     return UnixTime(seconds: days * 86_400 + hour * 3600 + minute * 60 + second)
   }
@@ -38,22 +38,20 @@ package enum HTTPDate {
   }
 }
 
-/// A day of the Gregorian calendar, also of the days before it began.
+/// A day of the proleptic Gregorian calendar.
 ///
 /// Source: H. Hinnant, "chrono-compatible low-level date algorithms".
 package struct CivilDate {
   package let year: Int64
-  /// From 1.
   package let month: Int64
-  /// From 1.
   package let day: Int64
 
-  /// - Parameter day: in its month; one that the month does not have stands for a day of the next.
+  /// - Parameter day: The day of the month; a day after the end of the month means a day of the next month.
   package init(year: Int64, month: Int64, day: Int64) {
     (self.year, self.month, self.day) = (year, month, day)
   }
 
-  /// - Parameter dayNumber: days since 1970-01-01, from the year 0 on.
+  /// - Parameter dayNumber: The number of days since 1970-01-01, from the year 0 on.
   package init(dayNumber: Int64) {
     let shifted = dayNumber + 719_468
     let era = shifted / 146_097
@@ -66,7 +64,6 @@ package struct CivilDate {
     day = dayOfYear - (153 * monthFromMarch + 2) / 5 + 1
   }
 
-  /// Days since 1970-01-01.
   package var dayNumber: Int64 {
     let year = month <= 2 ? year - 1 : year
     let era = year / 400

@@ -1,6 +1,6 @@
 internal import TextFormats
 
-/// A moment in whole seconds since 1970-01-01T00:00:00Z, the resolution of the record format.
+/// A point in time in whole seconds since 1970-01-01T00:00:00Z, the resolution of the record format.
 public struct UnixTime: Hashable, Comparable, Sendable {
   public var seconds: Int64
 
@@ -10,9 +10,7 @@ public struct UnixTime: Hashable, Comparable, Sendable {
 
   public static func < (a: UnixTime, b: UnixTime) -> Bool { a.seconds < b.seconds }
 
-  /// The moment `seconds` later, held at the ends of `Int64`.
-  ///
-  /// So no time and no ttl overflows.
+  /// Returns the time `seconds` later, clamped to `Int64`, so that no time and no ttl overflows.
   public func advanced(bySeconds seconds: Int64) -> UnixTime {
     let (sum, overflow) = self.seconds.addingReportingOverflow(seconds)
     return UnixTime(seconds: overflow ? (seconds > 0 ? .max : .min) : sum)
@@ -20,7 +18,7 @@ public struct UnixTime: Hashable, Comparable, Sendable {
 }
 
 extension UnixTime {
-  /// The moment in ISO 8601, such as `2026-01-31T06:30:00Z`, while years have four digits.
+  /// The time in ISO 8601, such as `2026-01-31T06:30:00Z`, for years of four digits.
   package var iso8601: String {
     let endOfYear9999: Int64 = 253_402_300_799
     guard (0...endOfYear9999).contains(seconds) else { return seconds < 0 ? "before 1970" : "after 9999" }
@@ -30,7 +28,7 @@ extension UnixTime {
     return "\(date.year)-\(two(date.month))-\(two(date.day))T\(clock)Z"
   }
 
-  /// The distance to another moment, such as `in 9m`, `3h ago` or `now`.
+  /// Returns the distance to another time as text, such as `in 9m`, `3h ago` or `now`.
   package func relative(to now: UnixTime) -> String {
     let (difference, overflow) = seconds.subtractingReportingOverflow(now.seconds)
     guard !overflow, difference.magnitude <= Quantities.longestSeconds else { return self < now ? "long ago" : "never" }

@@ -11,10 +11,9 @@ package import SystemPackage
 #endif
 
 extension Files {
-  /// The path from the root of the file system.
+  /// Returns the path from the root of the file system, which does not depend on the working directory.
   ///
-  /// A later change of the working directory does not move it. Links, dots and double dots stay as they are. An empty
-  /// path is the working directory.
+  /// Links, dots and double dots are preserved. An empty path is the working directory.
   ///
   /// System calls: getcwd(3), for a relative path.
   package func absolute(_ path: FilePath) throws(FileError) -> FilePath {
@@ -29,13 +28,13 @@ extension Files {
     return current.pushing(path)
   }
 
-  /// The absolute path without links, dots or doubled slashes, as far as it exists.
+  /// Returns the absolute path without links, dots or doubled slashes, as far as it exists.
   ///
-  /// Links are followed before the double dots after them, as the kernel does. The missing rest is added as written,
-  /// for directories that a store would make. Two paths to one directory have one canonical path, except for mounts and
-  /// for later changes of links.
+  /// As in the kernel, links are followed before the double dots after them. Missing components are appended as
+  /// written, for directories that a store would make. Two paths to one directory have one canonical path, except for
+  /// mounts and for later changes of links.
   ///
-  /// System calls: getcwd(3) for a relative path, realpath(3), and one more of it for each missing component.
+  /// System calls: getcwd(3) for a relative path, realpath(3), and another realpath(3) for each missing component.
   package func canonical(_ path: FilePath) throws(FileError) -> FilePath {
     let path = try absolute(path)
     if let real = resolved(path) { return real }
@@ -44,7 +43,7 @@ extension Files {
       switch component.kind {
       case .currentDirectory: break
       case .parentDirectory where leadsUp(real): real.removeLastComponent()
-      // The system says what is wrong with it, each time anew: a link that leads nowhere may lead somewhere later.
+      // Kept, so that each use reports the current error: a dangling link may later lead to a directory.
       case .parentDirectory: real.append(component)
       case .regular:
         let next = real.appending(component)
@@ -54,7 +53,6 @@ extension Files {
     return real
   }
 
-  /// - Returns: nil if there is nothing, or nothing that may be looked at.
   private func resolved(_ path: FilePath) -> FilePath? {
     unsafe path.withPlatformString { name in
       guard let real = unsafe realpath(name, nil) else { return nil }
@@ -63,11 +61,9 @@ extension Files {
     }
   }
 
-  /// Whether `..` after it is the directory in which its name lies.
-  ///
-  /// That is so for a directory, and for a missing one that would be made.
+  /// Checks whether `..` leads to the parent, as for a directory, or for a missing one, which a store would make.
   private func leadsUp(_ path: FilePath) -> Bool {
-    // Behind dots that had to stay, links may come to lie.
+    // After double dots that were kept, links may appear later.
     guard !path.components.contains(where: { $0.kind == .parentDirectory }) else { return false }
     var status = CInterop.Stat()
     let isThere = unsafe path.withPlatformString { unsafe lstat($0, &status) } == 0

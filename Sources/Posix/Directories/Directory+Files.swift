@@ -11,20 +11,17 @@ package import SystemPackage
   internal import Android
 #endif
 
-/// The file at a name, opened, or what else is there.
 package enum OpenedFile: ~Copyable {
   case regular(OpenFile, Stat)
   case absent
-  /// Not a regular file, or the path leads through something other than a directory.
+  /// The name belongs to something else, or the path leads through something that is not a directory.
   case notRegular
 }
 
-/// What lies at a name, opened, of any type.
 enum OpenedDescriptor {
   case opened(CInt), absent, notRegular
 }
 
-/// The uses of an open file.
 package enum FileAccess: Sendable {
   case read, readWrite
 
@@ -41,12 +38,12 @@ let fileFlags = O_NONBLOCK | O_CLOEXEC | O_NOCTTY
 extension Directory {
   /// Opens the regular file `name` in `subdirectory`; both may be paths.
   ///
-  /// It never waits for a FIFO or for the end of a lease. A file with a lease is looked up again, for some
-  /// milliseconds.
+  /// The call never waits for a FIFO or for the end of a lease. If another process holds a lease on the file, the
+  /// lookup is repeated for some milliseconds.
   ///
-  /// System calls: `openat2(2)` (a walk where it is refused) and `fstat(2)`.
+  /// System calls: `openat2(2)` (component by component if the call is refused) and `fstat(2)`.
   ///
-  /// - Throws: EAGAIN if another process holds a lease on the file all the while.
+  /// - Throws: EAGAIN if another process holds a lease on the file for the whole time.
   package func openFile(
     _ name: String, in subdirectory: String = "", for access: FileAccess
   ) throws(FileError) -> OpenedFile {
@@ -60,7 +57,6 @@ extension Directory {
     }
   }
 
-  /// Opens the file of any type, and does not look at what it is.
   func openWhatever(
     _ name: String, in subdirectory: String, for access: FileAccess
   ) throws(FileError) -> OpenedDescriptor {
@@ -74,7 +70,7 @@ extension Directory {
     } catch {
       switch error.errno {
       case .noSuchFileOrDirectory: return .absent
-      // A link; a file for a subdirectory; a socket or a FIFO without a reader; a directory; a device without a driver.
+      // A link; a file as subdirectory; a socket or a FIFO without reader; a directory; a device without driver.
       case .tooManySymbolicLinkLevels, .notDirectory, .noSuchAddressOrDevice, .isDirectory,
         .operationNotSupportedByDevice, .openedSocket:
         return .notRegular
@@ -90,13 +86,13 @@ extension Directory {
         open(flags) { unsafe withPath(name, in: subdirectory) { unsafe blob_open_beneath(descriptor, $0, flags, 0) } }
       }
     } catch {
-      // A kernel before 5.6 lacks the call; a seccomp filter may refuse what it does not know with EPERM.
+      // A kernel before 5.6 lacks the call, and a seccomp filter may refuse unknown calls with EPERM.
       guard error.errno == .noFunction || error.errno == .notPermitted else { throw error }
       return try walk(name, in: subdirectory, flags, afterRefusal: error.errno)
     }
   }
 
-  /// Walks to a file whose opening beneath the directory was refused, and notes it where the call is to blame.
+  /// Opens a file component by component after a refusal, and records the refusal if the call caused it.
   private func walk(
     _ name: String, in subdirectory: String, _ flags: CInt, afterRefusal refusal: Errno
   ) throws(FileError) -> CInt {
@@ -105,7 +101,7 @@ extension Directory {
       files.noteOpenBeneathRefused()
       return opened
     } catch {
-      // The walk met the same EPERM: it was the file's.
+      // If this attempt fails with the same EPERM, the file caused it.
       if error.errno != refusal { files.noteOpenBeneathRefused() }
       throw error
     }
@@ -116,7 +112,7 @@ extension Directory {
     return try walk(subdirectory.isEmpty ? name : subdirectory + "/" + name, flags, location)
   }
 
-  /// Opens component by component, each without following a link.
+  /// Opens each component separately, without following links.
   private func walk(_ relativePath: String, _ flags: CInt, _ location: Location) throws(FileError) -> CInt {
     guard let slash = relativePath.utf8.firstIndex(of: UInt8(ascii: "/")) else {
       return try files.perform(.open, location) {
@@ -130,7 +126,7 @@ extension Directory {
     return try subdirectory.walk(String(relativePath[relativePath.utf8.index(after: slash)...]), flags, location)
   }
 
-  /// Opens the file `name`, itself no link, for reading and writing; never waits.
+  /// Opens the file `name`, which must not be a link, for reading and writing; never waits.
   func openFileToWrite(_ name: String) throws(FileError) -> OpenFile {
     let fileLocation = at(name)
     let opened = try files.sparingAccessTime { flags throws(FileError) in
@@ -143,18 +139,14 @@ extension Directory {
     return OpenFile(descriptor: opened, location: fileLocation, files: files)
   }
 
-  /// Opens the pipe or the character device `name`, not a link, for writing.
-  ///
-  /// It waits for a pipe's reader.
-  ///
-  /// - Returns: nil if the opened file is of another type.
+  /// Opens the pipe or character device `name`, not a link, for writing, or returns `nil`; waits for a pipe's reader.
   package func openOutput(_ name: String) throws(FileError) -> OpenFile? {
     let fileLocation = at(name)
     let opened = try files.perform(.open, fileLocation) {
       unsafe name.withCString { unsafe blob_openat(descriptor, $0, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0) }
     }
     let file = OpenFile(descriptor: opened, location: fileLocation, files: files)
-    // Looked at only now: at the name, something else may lie by then.
+    // The type is checked after opening, because the name may have been given to another file before.
     guard [.fifo, .characterSpecial].contains(try file.status().type) else { return nil }
     return file
   }
@@ -174,18 +166,16 @@ extension Directory {
   }
 }
 
-/// Makes a call that opens a file, and notes a file that may be locked.
-///
-/// That is one opened for writing; a file that is only read is not locked.
+/// Makes a call that opens a file, and registers the descriptor if it is writable and can therefore be locked.
 @inline(__always)
 private func open(_ flags: CInt, _ call: () -> CInt) -> CInt {
   flags & O_ACCMODE == O_RDONLY ? call() : LockableDescriptor.open(call)
 }
 
-/// Calls `open` again while it meets a file that is just being renamed.
+/// Calls `open` again while the file is being renamed.
 ///
-/// The next look finds the file that has the name by then. Such a file has a lease on it (EWOULDBLOCK), or leaves the
-/// directory while it is looked up beneath it (EXDEV). A lease that lasts longer, of some other program, is an error.
+/// The next attempt opens the file that has the name by then. A file that is being renamed has a lease on it
+/// (EWOULDBLOCK), or leaves the directory during the lookup (EXDEV). A longer lease of another program is an error.
 func passingMoves<Result>(_ open: () throws(FileError) -> Result) throws(FileError) -> Result {
   var triesLeft = 16
   while true {
@@ -194,15 +184,13 @@ func passingMoves<Result>(_ open: () throws(FileError) -> Result) throws(FileErr
     } catch {
       guard error.errno == .wouldBlock || error.errno == .improperLink, triesLeft > 0 else { throw error }
       triesLeft -= 1
-      // At once at first; then 50 us and twice as long each time, 13 ms in all.
+      // Immediately at first, then after 50 us, doubled each time: 13 ms in total.
       if triesLeft < 8 { SystemClock.sleep(microseconds: 50 << (7 - triesLeft)) }
     }
   }
 }
 
-/// Calls `body` with the path of `name` in `subdirectory` as C takes it.
-///
-/// Without a subdirectory it is `name` alone. It takes no allocation.
+/// Calls `body` with the C string of `subdirectory/name` or `name`, without heap allocation.
 func withPath<Result>(
   _ name: String, in subdirectory: String, _ body: (UnsafePointer<CChar>) -> Result
 ) -> Result {

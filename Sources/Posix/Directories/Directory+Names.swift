@@ -11,9 +11,8 @@ internal import SystemPackage
   internal import Android
 #endif
 
-/// What has which name.
 extension Directory {
-  /// - Returns: false if there was no such file.
+  /// - Returns: `false` if the file does not exist.
   package func unlink(_ name: String) throws(FileError) -> Bool {
     do {
       try files.perform(.unlink, at(name)) { unsafe name.withCString { unsafe unlinkat(descriptor, $0, 0) } }
@@ -33,12 +32,9 @@ extension Directory {
     }
   }
 
-  /// Exchanges the names of two files by one call.
+  /// Exchanges the names of two files atomically, or returns `false` if the file system does not support it.
   ///
-  /// Neither name is ever without a file.
-  ///
-  /// - Returns: false where the file system cannot do it.
-  /// - Throws: ENOENT if either is missing.
+  /// - Throws: ENOENT if either file is missing.
   package func exchange(
     _ name: String, with otherName: String, in other: borrowing Directory
   ) throws(FileError) -> Bool {
@@ -60,9 +56,9 @@ extension Directory {
     }
   }
 
-  /// Renames unless the new name is taken.
+  /// Renames a file, or returns `false` if the new name exists, or `nil` if the file system does not support it.
   ///
-  /// - Returns: nil where the file system cannot tell: look first, then `rename`. False if the name is taken.
+  /// For `nil`, the caller checks the name before it calls `rename`.
   package func renameIfAbsent(_ name: String, to newName: String) throws(FileError) -> Bool? {
     try renameIfAbsent(name, to: newName, in: self)
   }
@@ -87,9 +83,7 @@ extension Directory {
     }
   }
 
-  /// Gives a file a second name, unless that is taken.
-  ///
-  /// - Returns: false if the name is taken.
+  /// Gives a file a second name, or returns `false` if that name exists.
   package func linkIfAbsent(_ name: String, as newName: String) throws(FileError) -> Bool {
     do {
       try files.perform(.link, at(newName)) {
@@ -106,27 +100,22 @@ extension Directory {
 }
 
 extension Directory {
-  /// A name for `replaceFile`, which no other call gives.
   package static func temporaryName() -> String {
     ".blobcache-" + String(UInt64.random(in: 0 ... .max), radix: 16)
   }
 
-  /// Makes the regular file `name`, or replaces it.
+  /// Creates or atomically replaces the regular file `name`.
   ///
-  /// A process that opens the name finds the whole old file or the whole new one. The new one has the permissions of the
-  /// old one, or what the process's mask leaves of 0666.
+  /// A process that opens the name finds either the complete old file or the complete new one. The new file has the
+  /// permissions of the old one, or 0666 as limited by the umask.
   ///
-  /// - Parameters:
-  ///   - temporaryName: the file's until it is whole.
-  ///   - write: fills the file.
-  /// - Throws: what `write` throws; EEXIST if the name belongs to something else, such as a device or a link, which is
-  ///   left alone.
+  /// - Throws: Errors of `write`, or EEXIST if the name belongs to something else, such as a device or a link.
   package func replaceFile(
     _ name: String, by temporaryName: String = Self.temporaryName(), _ write: (borrowing OpenFile) throws -> Void
   ) throws {
     let old = try status(of: name)
     if let old, old.type != .regular { throw FileError(.rename, Location(path, name), .fileExists) }
-    // Before it has the old one's permissions, nobody else may open it, and so read later what is written.
+    // Until it has the old permissions, no other user may open the file, and so read it later.
     let file = try createFile(temporaryName, permissions: FilePermissions(rawValue: old == nil ? 0o666 : 0o600))
     do {
       if let old { try file.setPermissions(old.permissions) }
@@ -134,7 +123,7 @@ extension Directory {
       try file.close()
       try rename(temporaryName, to: name, in: self)
     } catch {
-      // The error at hand is the one to report; a file that cannot be unlinked either stays under its own name.
+      // The first error is reported. If the file cannot be unlinked either, it remains under its temporary name.
       _ = try? unlink(temporaryName)
       throw error
     }

@@ -11,9 +11,8 @@ package import SystemPackage
   internal import Android
 #endif
 
-/// What lies at a name, and how it begins.
 package enum FileStart {
-  /// - Parameter byteCount: of the beginning, as many as were asked for, fewer only at the end of the file.
+  /// - Parameter byteCount: The number of bytes read, fewer than requested only at the end of the file.
   case regular(Stat, byteCount: Int)
   case absent
   /// A directory, link, FIFO, socket or device.
@@ -21,9 +20,9 @@ package enum FileStart {
 }
 
 extension Directory {
-  /// Reads the beginning of a regular file that a listing of this directory has found.
+  /// Reads the beginning of the regular file at the current entry of a listing of this directory.
   ///
-  /// A walk over very many files needs no more of each. It takes no allocation and never waits, not even for a FIFO.
+  /// Walks read many files, so the method does not allocate, and it never waits, not even for a FIFO.
   ///
   /// System calls: `openat(2)`, `fstat(2)`, `pread(2)`, `close(2)`.
   package func readStart(
@@ -49,7 +48,7 @@ extension Directory {
     }
     do {
       let start = try unsafe readStart(of: stream, descriptor, into: buffer)
-      // Nothing was written through it, so closing it loses nothing.
+      // Nothing was written, so an error on closing loses nothing.
       try? files.close(descriptor, stream.entryLocation)
       return start
     } catch {

@@ -11,38 +11,29 @@ package import SystemPackage
   internal import Android
 #endif
 
-/// What lies at a name where a small file is likely.
 package enum SmallFile: ~Copyable {
-  /// A regular file of its owners', as it was read, and closed again.
+  /// A regular file of a trusted owner, which was read and closed.
   case read(byteCount: Int)
-  /// A regular file of a believed owner, larger than the buffer.
-  ///
-  /// The buffer's content is undefined.
+  /// A regular file of a trusted owner that is larger than the buffer, whose contents are undefined.
   case larger(OpenFile, Stat)
   case absent
-  /// Not a regular file, or another user's.
+  /// The name does not belong to a regular file, or the file belongs to another user.
   case foreign
-  /// A regular file of a believed owner that others may write to too.
-  ///
-  /// The buffer's content is undefined.
+  /// A regular file of a trusted owner that untrusted users may write to; the buffer's contents are undefined.
   case exposed
 }
 
 extension Directory {
-  /// Reads a regular file that is smaller than the buffer, or opens a larger one.
+  /// Reads a regular file that is smaller than the buffer, or opens a larger one; the names are as in `openFile`.
   ///
-  /// `name` and `subdirectory` are as in `openFile`.
+  /// The status is not read if only trusted users may enter the owners' directory, and if the open itself has proved
+  /// that the file belongs to the caller (`AccessTime.tellsOwner`). The size is then known from the end of the file.
+  /// Reading at an offset fails for everything except files and devices that the superuser has given to the caller.
+  /// If the result is implausible, the caller reads again with `asksStatus` set.
   ///
-  /// The status is spared in one case. Only believed users may enter the owners' directory, and the opening itself has
-  /// shown that the file is the caller's (`AccessTime.tellsOwner`). Then the end of the file tells its size. Reading at
-  /// an offset fails for all but files, and for devices that the superuser has given to the caller. A result that looks
-  /// odd may be a short read or such a device: the caller reads again, with `asksStatus` set.
+  /// System calls: `openat2(2)`, `fstat(2)` unless skipped, `preadv(2)` unless the file is larger, `close(2)`.
   ///
-  /// System calls: `openat2(2)`, `fstat(2)` unless it is spared, `preadv(2)` unless the file is known to be larger,
-  /// `close(2)`.
-  ///
-  /// - Parameter asksStatus: whether to ask for the status first in any case. Then a file that is larger is not read in
-  ///   vain.
+  /// - Parameter asksStatus: A Boolean value that indicates whether to read the status first in any case.
   package func readSmallFile(
     _ name: String, in subdirectory: String, of owners: FileOwners, asksStatus: Bool,
     into buffer: UnsafeMutableRawBufferPointer
@@ -55,7 +46,7 @@ extension Directory {
     }
     func place() -> Location { location.appending(name, in: subdirectory) }
     var staysOpen = false
-    // Nothing was written through it, so closing it loses nothing.
+    // Nothing was written, so an error on closing loses nothing.
     defer { if !staysOpen { try? files.close(descriptor, place()) } }
 
     if !asksStatus, owners.isClosed, files.hasOpenedOwnFile,
@@ -76,9 +67,7 @@ extension Directory {
     return .read(byteCount: count)
   }
 
-  /// Reads by one call, which may end before the file does.
-  ///
-  /// - Returns: nil if it fails: why, a look at the status tells, or another read that fails.
+  /// Reads with one call, which may be short, or returns `nil`; the status or the next read reports the error.
   private func readOnce(
     _ descriptor: CInt, into buffer: UnsafeMutableRawBufferPointer, _ place: () -> Location
   ) -> Int? {
@@ -88,18 +77,18 @@ extension Directory {
   }
 }
 
-/// Why a look that never waits has no answer: the ordinary look has one.
+/// The reason why a non-blocking lookup has no result; the blocking lookup has one.
 package enum CachedLookFailure: Error {
-  /// It would have to wait, or meets what the ordinary look reports.
+  /// The lookup would have to wait, or meets an error that the blocking lookup reports.
   case notCached
-  /// The kernel, a filter before it, or the file system has no such call.
+  /// The kernel, a seccomp filter or the file system does not support the call.
   case unsupported
 }
 
 extension Directory {
-  /// Opens the regular file `name` in `subdirectory`, if the kernel knows all of the path by heart; never waits.
+  /// Opens the regular file `name` in `subdirectory` if the kernel has the whole path cached; never waits.
   ///
-  /// The time of access must be ours to leave alone: moving it may wait for the file system's journal.
+  /// The open must not update the access time, because the update may wait for the file system's journal.
   ///
   /// System calls: `openat2(2)` with `RESOLVE_CACHED`, `fstat(2)`.
   package func openCachedFile(
@@ -117,23 +106,22 @@ extension Directory {
     } catch {
       switch error.errno {
       case .noSuchFileOrDirectory: return .absent
-      // EPERM for another user's file, whose time of access is not ours to leave alone; or of a filter.
+      // EPERM for another user's file, for which `O_NOATIME` is not permitted, or from a seccomp filter.
       case .noFunction, .invalidArgument, .notPermitted: throw .unsupported
       default: throw .notCached
       }
     }
     let file = OpenFile(descriptor: opened, location: place, files: files)
-    // The ordinary look meets the failure again, and reports it.
+    // The blocking lookup meets the same error and reports it.
     guard let status = try? file.status() else { throw .notCached }
     return status.type == .regular ? .regular(file, status) : .notRegular
   }
 }
 
 extension OpenFile {
-  /// Reads into two buffers in order, by one call that never waits for the disk.
+  /// Reads into two buffers in order with one call that never waits for the disk.
   ///
-  /// - Parameter offset: where to begin in the file.
-  /// - Returns: the number of bytes, fewer than the buffers hold where the file ends, or where the rest is on the disk.
+  /// - Returns: The number of bytes, which is lower at the end of the file or of its cached part.
   package func readCached(
     into first: UnsafeMutableRawBufferPointer,
     _ second: UnsafeMutableRawBufferPointer = unsafe UnsafeMutableRawBufferPointer(start: nil, count: 0),

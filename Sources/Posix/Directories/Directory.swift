@@ -11,9 +11,9 @@ package import SystemPackage
   internal import Android
 #endif
 
-/// Owns the descriptor of a directory, and reaches everything below through it.
+/// An open directory, through whose descriptor all files below are accessed.
 ///
-/// It never follows a symbolic link. Names passed to the operations are single components unless they say otherwise.
+/// Symbolic links are never followed. Names are single components unless an operation documents otherwise.
 package struct Directory: ~Copyable, Sendable {
   let descriptor: CInt
   let location: Location
@@ -25,18 +25,16 @@ package struct Directory: ~Copyable, Sendable {
     self.files = files
   }
 
-  /// As `Files.moment`.
   package var moment: Int64 { files.moment }
 
   deinit {
-    // Nothing is written through a directory's descriptor, so closing it loses nothing.
+    // Nothing is written through a directory descriptor, so an error on closing loses nothing.
     try? files.close(descriptor, location)
   }
 
-  /// Opens the directory at `path`, following links: the caller chooses paths above the root.
+  /// Opens the directory at `path`, or returns `nil` if it is missing; links in the caller's path are followed.
   ///
-  /// - Parameter name: what messages call it, if that is not its path.
-  /// - Returns: nil if it is missing.
+  /// - Parameter name: The name in error messages, if it is not the path.
   package init?(at path: FilePath, shownAs name: FilePath? = nil, files: Files) throws(FileError) {
     let location = Location(name ?? path)
     do {
@@ -57,7 +55,7 @@ package struct Directory: ~Copyable, Sendable {
     try files.status(of: descriptor, location)
   }
 
-  /// Puts the directory's entries on the medium.
+  /// Syncs the directory's entries to the storage device.
   package func synchronize() throws(FileError) {
     try files.perform(.sync, location) { blob_sync_full(descriptor) }
   }
@@ -70,13 +68,13 @@ package struct Directory: ~Copyable, Sendable {
     try files.perform(.setOwner, location) { fchown(descriptor, user?.rawValue ?? .max, group?.rawValue ?? .max) }
   }
 
-  /// The reason why no file in it can be shared through a mapping.
+  /// Returns the reason why no file in the directory can be shared through a mapping, if there is one.
   package func mappingHazard() throws(FileError) -> MappingHazard? {
     let hazard = try files.perform(.volumeStatus, location) { blob_mapping_hazard(descriptor) }
     return MappingHazard(rawValue: hazard)
   }
 
-  /// Bytes on the volume: all, and those an unprivileged process may still take.
+  /// Returns the size of the volume, and the space that is available to unprivileged processes, in bytes.
   package func volumeSpace() throws(FileError) -> (total: Int64, available: Int64) {
     var volume = statvfs()
     try files.perform(.volumeStatus, location) { unsafe fstatvfs(descriptor, &volume) }
@@ -88,16 +86,14 @@ package struct Directory: ~Copyable, Sendable {
     return (bytes(volume.f_blocks), bytes(volume.f_bavail))
   }
 
-  /// How many files more an unprivileged process may make on the volume; nil where it counts none.
+  /// Returns the number of files that unprivileged processes may still create, or `nil` without such a limit.
   package func freeInodes() throws(FileError) -> UInt64? {
     var volume = statvfs()
     try files.perform(.volumeStatus, location) { unsafe fstatvfs(descriptor, &volume) }
     return volume.f_files == 0 ? nil : UInt64(volume.f_favail)
   }
 
-  /// Tries to lock the directory for this open file description alone: flock(2).
-  ///
-  /// - Returns: false if another description holds the lock.
+  /// Tries to lock the directory for this open file description (flock(2)), or returns `false` if it is locked.
   package func tryLock() throws(FileError) -> Bool {
     LockableDescriptor.note(descriptor)
     do {
@@ -109,7 +105,6 @@ package struct Directory: ~Copyable, Sendable {
     }
   }
 
-  /// Opens this directory again, with a descriptor of its own.
   package func reopened() throws(FileError) -> Directory {
     let opened = try files.perform(.openDirectory, location) {
       LockableDescriptor.open { unsafe blob_openat(descriptor, ".", directoryFlags, 0) }
@@ -117,7 +112,7 @@ package struct Directory: ~Copyable, Sendable {
     return Directory(descriptor: opened, location: location, files: files)
   }
 
-  /// The status of a name, without following a link; nil if it is missing.
+  /// Returns the status of a name without following a link, or `nil` if the name is missing.
   package func status(of name: String) throws(FileError) -> Stat? {
     var raw = CInterop.Stat()
     do {
@@ -131,9 +126,8 @@ package struct Directory: ~Copyable, Sendable {
     }
   }
 
-  /// The directory's entries, in the order of the file system.
   package func entries() throws(FileError) -> DirectoryStream {
-    // A descriptor of its own: a stream owns its descriptor and moves its position.
+    // A new descriptor, because a stream owns its descriptor and moves its position.
     let opened = try files.perform(.openDirectory, location) {
       unsafe blob_openat(descriptor, ".", directoryFlags, 0)
     }

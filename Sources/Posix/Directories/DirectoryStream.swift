@@ -10,22 +10,20 @@ internal import SystemPackage
   internal import Android
 #endif
 
-/// One name in a directory.
 package struct DirectoryEntry: Sendable {
   package enum Kind: Sendable {
     case regular, directory, other
-    /// The file system does not say; opening tells.
+    /// The file system does not report the type, so the file has to be opened.
     case unknown
   }
 
   /// The name, with U+FFFD for bytes that are not UTF-8.
   package let name: String
-  /// Whether `name` is exactly the file's name. No record has a name that is not UTF-8.
+  /// A Boolean value that indicates whether `name` is exact; names of records are always valid UTF-8.
   package let isNameExact: Bool
   package let kind: Kind
 }
 
-/// Owns an open directory listing.
 @safe package struct DirectoryStream: ~Copyable {
   #if canImport(Darwin)
     private typealias Handle = UnsafeMutablePointer<DIR>
@@ -38,11 +36,11 @@ package struct DirectoryEntry: Sendable {
   private let location: Location
   private let files: Files
 
-  /// Takes the descriptor over, also when it throws.
+  /// Takes ownership of the descriptor, also if it throws.
   init(adopting descriptor: CInt, location: Location, files: Files) throws(FileError) {
     var handle: Handle?
     do {
-      // It asks for the descriptor's status, which an interruption may cut short like any other call.
+      // fdopendir(3) reads the descriptor's status, which a signal may interrupt.
       try files.perform(.listDirectory, location) {
         unsafe handle = unsafe fdopendir(descriptor)
         return unsafe handle == nil ? -1 : 0
@@ -60,14 +58,12 @@ package struct DirectoryEntry: Sendable {
     unsafe closedir(handle)
   }
 
-  /// The next entry but `.` and `..`; nil at the end.
+  /// Returns the next entry except `.` and `..`, or `nil` at the end.
   package mutating func next() throws(FileError) -> DirectoryEntry? {
     try advance() ? entry : nil
   }
 
-  /// Goes to the next entry but `.` and `..`.
-  ///
-  /// - Returns: false at the end.
+  /// Advances to the next entry except `.` and `..`, or returns `false` at the end.
   package mutating func advance() throws(FileError) -> Bool {
     while true {
       let location = location
@@ -85,7 +81,7 @@ package struct DirectoryEntry: Sendable {
     }
   }
 
-  /// Whether the position of one stream means something to another stream of the directory.
+  /// A Boolean value that indicates whether a position is valid in another stream of the same directory.
   package static var keepsPositions: Bool {
     #if canImport(Darwin)
       false
@@ -94,13 +90,12 @@ package struct DirectoryEntry: Sendable {
     #endif
   }
 
-  /// Where the listing goes on behind the entry that `advance` has come to.
   package var position: Int64 { unsafe Int64(telldir(handle)) }
 
-  /// Goes to where another stream of the directory has been.
+  /// Moves to a position of another stream of the same directory.
   ///
-  /// Entries that were made or removed since then may be left out or met again, depending on the file system. A
-  /// position that it refuses is the beginning.
+  /// Entries that were added or removed since then may be skipped or repeated, depending on the file system. An
+  /// invalid position is treated as the beginning.
   package mutating func move(to position: Int64) throws(FileError) {
     try files.perform(.listDirectory, location) {
       unsafe seekdir(handle, Int(position))
@@ -108,7 +103,6 @@ package struct DirectoryEntry: Sendable {
     }
   }
 
-  /// The entry that `advance` has come to.
   package var entry: DirectoryEntry {
     let exact = unsafe String(validatingCString: entryName)
     return DirectoryEntry(
@@ -117,16 +111,15 @@ package struct DirectoryEntry: Sendable {
 
   package var entryKind: DirectoryEntry.Kind { unsafe Self.kind(current!.pointee.d_type) }
 
-  /// Calls `body` with the bytes of the entry's name.
   package func withEntryName<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
     let name = unsafe UnsafeRawPointer(entryName).assumingMemoryBound(to: UInt8.self)
     let bytes = unsafe UnsafeBufferPointer(start: name, count: strlen(entryName))
     return unsafe body(bytes.span)
   }
 
-  /// The entry's name, until the stream goes on.
+  /// The entry's name, which is valid until the stream advances.
   var entryName: UnsafePointer<CChar> {
-    // The entry may be shorter than `dirent`, so its fields are reached in place.
+    // The entry may be shorter than `dirent`, so its fields are accessed in place.
     unsafe UnsafeRawPointer(current!).advanced(by: MemoryLayout<dirent>.offset(of: \.d_name)!)
       .assumingMemoryBound(to: CChar.self)
   }

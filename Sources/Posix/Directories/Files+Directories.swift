@@ -12,15 +12,15 @@ package import SystemPackage
 #endif
 
 extension Files {
-  /// Makes the directory at `path` and the missing ones above it.
+  /// Creates the directory at `path` and its missing parents.
   ///
-  /// Those above get what the process's mask leaves of 0777. Directories that the superuser makes get owner and group
-  /// of the directory above, unless that is the superuser's.
+  /// Parents have the permissions 0777 as limited by the umask. If the superuser creates a directory, it gets the
+  /// owner and the group of its parent, unless the superuser owns the parent.
   ///
-  /// - Returns: the directories in which an entry was made, for the caller to sync; empty if `path` was there.
+  /// - Returns: The directories with a new entry, which the caller has to sync; empty if `path` existed.
   package func makeDirectories(at path: FilePath, permissions: FilePermissions) throws(FileError) -> [FilePath] {
     var changed: [FilePath] = []
-    // Up to what is there, then down again, without recursion: paths may be deep, and a thread's stack small.
+    // Iterative, because paths may be deep and thread stacks small.
     var missing: [FilePath] = []
     var path = path
     while true {
@@ -41,7 +41,7 @@ extension Files {
     return changed
   }
 
-  /// - Returns: the directory in which it was made; nil if something was there.
+  /// - Returns: The parent of the new directory, or `nil` if the path existed.
   private func makeDirectory(at path: FilePath, _ permissions: FilePermissions) throws(FileError) -> FilePath? {
     do {
       try perform(.makeDirectory, Location(path)) {
@@ -56,10 +56,10 @@ extension Files {
     return container
   }
 
-  /// Gives a directory that the superuser has just made to the owner of its container.
+  /// Changes the owner of a directory that the superuser has just created to the owner of its parent.
   ///
-  /// In a user's home, it would lock that user out. This works by descriptors, and only on an empty directory of the
-  /// superuser's: the user may put something else there at any moment.
+  /// Otherwise, such a directory in a user's home would lock that user out. The change uses descriptors and requires
+  /// an empty directory of the superuser, because the user may replace the directory at any moment.
   private func giveToOwner(of container: FilePath, _ path: FilePath) throws(FileError) {
     guard Credentials.user.rawValue == 0, let name = path.lastComponent?.string,
       let container = try Directory(at: container, files: self)
@@ -73,7 +73,6 @@ extension Files {
     try made.setOwner(user: status.userID, group: status.groupID)
   }
 
-  /// The status of the file at `path`, links followed; nil if it is missing.
   package func status(of path: FilePath) throws(FileError) -> Stat? {
     var raw = CInterop.Stat()
     do {
@@ -87,9 +86,7 @@ extension Files {
 }
 
 extension Directory {
-  /// Opens the directory `name`, itself not a link.
-  ///
-  /// - Returns: nil if it is missing.
+  /// Opens the directory `name`, which must not be a link, or returns `nil` if it is missing.
   package func openSubdirectory(_ name: String) throws(FileError) -> Directory? {
     let directoryLocation = at(name)
     do {
@@ -103,7 +100,7 @@ extension Directory {
     }
   }
 
-  /// - Returns: false if the name was taken.
+  /// - Returns: `false` if the name existed.
   package func makeSubdirectory(_ name: String, permissions: FilePermissions) throws(FileError) -> Bool {
     do {
       try files.perform(.makeDirectory, at(name)) {
@@ -116,7 +113,7 @@ extension Directory {
     }
   }
 
-  /// - Returns: false if it was not empty, or not there.
+  /// - Returns: `false` if the directory was missing or not empty.
   package func removeSubdirectory(_ name: String) throws(FileError) -> Bool {
     do {
       try files.perform(.removeDirectory, at(name)) {

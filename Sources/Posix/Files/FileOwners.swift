@@ -1,21 +1,19 @@
 package import SystemPackage
 
-/// Which users a directory believes, and which write permissions are too wide.
+/// The users that a directory trusts, and the write permissions that are too wide: Spec/Semantics.md, P11 to P14.
 ///
-/// Spec/Semantics.md, P11 to P14, has the rules.
-///
-/// The caller, the directory's owner and a believed group may own files. A class, group or others, is believed if it
-/// may write to the directory and no sticky bit stops it. It can replace every file there anyway.
+/// The caller, the directory's owner and a trusted group may own files. A permission class (group or others) is
+/// trusted if it may write to the directory without a sticky bit, because it can replace every file there anyway.
 package struct FileOwners: Hashable, Sendable {
   package let caller: UserID
   package let directoryOwner: UserID
-  /// The directory's group, if it is believed; else nil.
+  /// The directory's group, or `nil` if the group is not trusted.
   ///
-  /// Its members can do to each other's files what the owner can. In a sticky directory each user has power over own
-  /// files only.
+  /// Members of a trusted group have the same power over each other's files as the owner. In a sticky directory, each
+  /// user has power only over their own files.
   package let group: GroupID?
   private let believesOthers: Bool
-  /// Whether only believed users may enter the directory; then modes below it say nothing.
+  /// A Boolean value that indicates whether only trusted users may enter, so that modes below are irrelevant.
   let isClosed: Bool
 
   package init(caller: UserID, directory: Stat) {
@@ -41,21 +39,19 @@ package struct FileOwners: Hashable, Sendable {
     status.userID == caller || status.userID == directoryOwner || status.groupID == group
   }
 
-  /// Whether a class that is not believed may change a file, or empty a directory.
+  /// Checks whether an untrusted class may change a file or the entries of a directory.
   package func expose(_ status: Stat) -> Bool {
     let permissions = status.permissions
     guard !isClosed, !permissions.isDisjoint(with: [.groupWrite, .otherWrite]) else { return false }
-    // Only the owner of a file takes it out of a sticky directory.
+    // In a sticky directory, only the owner of a file may remove it.
     if status.type == .directory, permissions.contains(.saveText) { return false }
     return permissions.contains(.otherWrite) || status.groupID != group
   }
 
-  /// Why a control file must not be mapped, or a directory not be used.
+  /// Returns the reason not to map a control file or to use a directory, or `nil` if it is trusted.
   ///
-  /// The superuser is believed too, because it can change everything anyway. Where others are believed, so is every
-  /// owner. So all processes come to one answer.
-  ///
-  /// - Returns: nil if it can be trusted.
+  /// The superuser is trusted too, because it can change everything anyway. If others are trusted, every owner is
+  /// trusted, so that all processes reach the same decision.
   package func distrust(of status: Stat) -> Distrust? {
     guard believesOthers || include(ownerOf: status) || status.userID.rawValue == 0 else {
       return .owner(status.userID)
@@ -64,11 +60,9 @@ package struct FileOwners: Hashable, Sendable {
   }
 }
 
-/// Why a file or directory is not trusted.
 package enum Distrust: Equatable, Sendable, CustomStringConvertible {
-  /// It belongs to another user.
   case owner(UserID)
-  /// Users that may not change the cache may write to it.
+  /// Users without write access to the cache may write to the file.
   case writers
 
   package var description: String {

@@ -2,9 +2,7 @@ internal import CPosix
 internal import SystemPackage
 
 extension OpenFile {
-  /// Sets blocks aside for the file's first bytes, so that writes to them find room. The file's length stays.
-  ///
-  /// Where the system or the file system cannot, nothing is set aside.
+  /// Reserves blocks for the first bytes if this is supported, so that writes find space; the length is unchanged.
   package borrowing func reserve(byteCount: Int64) throws(FileError) {
     do {
       try perform(.reserve) { blob_reserve($0, byteCount) }
@@ -16,20 +14,17 @@ extension OpenFile {
     }
   }
 
-  /// Gives a range of the file its blocks, and the file the length to reach its end. Bytes that were there stay.
+  /// Allocates the blocks of a range, or returns `false` if this is not supported.
   ///
-  /// Then no write to the range finds the volume full. On Darwin the blocks lie behind the file's end, and the length
-  /// stays.
-  ///
-  /// - Returns: false where the system or the file system cannot: nothing is set aside.
+  /// Writes to the range then never find the volume full. Existing bytes are preserved. The file grows to the end of
+  /// the range, except on Darwin, where the blocks are allocated after its end.
   package borrowing func allocate(_ range: Range<Int64>) throws(FileError) -> Bool {
     try change(range, by: .allocateRange, blob_allocate_range)
   }
 
-  /// Gives the blocks of a range back. It reads as zeros then.
+  /// Deallocates the blocks of a range, which then reads as zeros, or returns `false` if this is not supported.
   ///
-  /// - Parameter range: whole pages, which are what some systems give back.
-  /// - Returns: false where the system or the file system cannot: nothing has changed.
+  /// - Parameter range: A range of whole pages, because some systems deallocate only these.
   package borrowing func punchHole(_ range: Range<Int64>) throws(FileError) -> Bool {
     try change(range, by: .punchHole, blob_punch_hole)
   }

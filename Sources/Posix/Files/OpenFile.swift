@@ -11,7 +11,7 @@ package import SystemPackage
   internal import Android
 #endif
 
-/// Owns one descriptor of a file; closes it exactly once.
+/// The owner of a file descriptor, which is closed exactly once.
 package struct OpenFile: ~Copyable, Sendable {
   let descriptor: CInt
   package let location: Location
@@ -25,25 +25,23 @@ package struct OpenFile: ~Copyable, Sendable {
   }
 
   deinit {
-    // A caller that must know of a failing close calls close().
+    // A caller that needs the error calls `close()`.
     if isOpen { try? files.close(descriptor, location) }
   }
 
-  /// Closes, reporting the error that `deinit` has to drop.
+  /// Closes the file and reports the error that `deinit` has to ignore.
   package consuming func close() throws(FileError) {
     isOpen = false
     try files.close(descriptor, location)
   }
 
-  /// Gives the descriptor away: its new owner closes it.
+  /// Transfers the descriptor to the caller, which has to close it.
   package consuming func release() -> FileDescriptor {
     isOpen = false
     return FileDescriptor(rawValue: descriptor)
   }
 
-  /// An extended attribute of at most `byteCount` bytes.
-  ///
-  /// It is nil if the file has none of that name, if it is longer, or if the file system knows no attributes.
+  /// Returns an extended attribute, or `nil` if it is missing, too long or not supported by the file system.
   package func attribute(_ name: String, byteCount: Int) throws(FileError) -> [UInt8]? {
     var count = 0
     var value = [UInt8](repeating: 0, count: byteCount)
@@ -63,11 +61,9 @@ package struct OpenFile: ~Copyable, Sendable {
     return Array(value.prefix(count))
   }
 
-  /// Whether the file has extended attributes or an access control list from a user.
-  ///
-  /// Attributes that the system gives a file for itself do not count.
+  /// Checks for extended attributes or access control lists of users; attributes of the system are ignored.
   package func hasAttributes() throws(FileError) -> Bool {
-    // Enough for the attributes of security modules; longer lists have some from users.
+    // Sufficient for the attributes of security modules; a longer list contains attributes of users.
     try unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 256) { names throws(FileError) in
       var count = 0
       do throws(FileError) {
@@ -91,21 +87,17 @@ package struct OpenFile: ~Copyable, Sendable {
 
   private static let attributesOfOthers = ["user.", "system."]
 
-  /// For poll(2), which must not outlive the file.
+  /// The descriptor for poll(2), which must not outlive the file.
   var descriptorToPoll: CInt { descriptor }
 
-  /// For sendfile(2), which must not outlive the file.
+  /// The descriptor for sendfile(2), which must not outlive the file.
   package var descriptorToSend: CInt { descriptor }
 
   package func status() throws(FileError) -> Stat {
     try files.status(of: descriptor, location)
   }
 
-  /// Tries to lock the file for this open file description alone.
-  ///
-  /// The lock ends with the last descriptor of the description.
-  ///
-  /// - Returns: false if another description holds the lock.
+  /// Tries to lock the file for this open file description, or returns `false` if another one holds the lock.
   package func tryLock() throws(FileError) -> Bool {
     LockableDescriptor.note(descriptor)
     do {
@@ -117,9 +109,7 @@ package struct OpenFile: ~Copyable, Sendable {
     }
   }
 
-  /// Whether another open file description has the file locked by `tryLock`.
-  ///
-  /// The answer is found by a shared lock, which is given back at once, so that any number may ask at a time.
+  /// Checks for the lock of `tryLock` with a shared lock, so that concurrent checks do not disturb each other.
   package func isLockedElsewhere() throws(FileError) -> Bool {
     do {
       try files.perform(.lock, location) { flock(descriptor, LOCK_SH | LOCK_NB) }
@@ -131,10 +121,9 @@ package struct OpenFile: ~Copyable, Sendable {
     return false
   }
 
-  /// Tries to lock a range of bytes for this open file description alone. Threads that share it are not kept apart.
+  /// Tries to lock a range of bytes for this open file description, or returns `false` if another one conflicts.
   ///
-  /// - Parameter isShared: whether others may hold shared locks there, too.
-  /// - Returns: false if another description holds a lock there that excludes this one.
+  /// Threads that share the description do not exclude each other.
   package func tryLock(bytes: Range<Int64>, isShared: Bool = false) throws(FileError) -> Bool {
     LockableDescriptor.note(descriptor)
     do {
@@ -143,7 +132,7 @@ package struct OpenFile: ~Copyable, Sendable {
       }
       return true
     } catch {
-      // POSIX leaves it to the system which of the two it is.
+      // POSIX allows both errors.
       guard error.errno == .wouldBlock || error.errno == .permissionDenied else { throw error }
       return false
     }
@@ -155,7 +144,7 @@ package struct OpenFile: ~Copyable, Sendable {
     }
   }
 
-  /// Whether another open file description holds a lock on one of these bytes.
+  /// Returns a Boolean value that indicates whether another open file description holds a lock on one of these bytes.
   package func areLockedElsewhere(bytes: Range<Int64>) throws(FileError) -> Bool {
     var answer: CInt = 0
     try files.perform(.askForLock, location) {
@@ -165,25 +154,23 @@ package struct OpenFile: ~Copyable, Sendable {
     return answer != 0
   }
 
-  /// Comes before a step in memory that is shared by this file: a test may step in, or have it fail.
+  /// Precedes a step in memory shared through this file, so that a test can intercept the step or let it fail.
   package borrowing func willStep(_ step: SystemCall) throws(FileError) {
     try files.perform(step, location) { CInt(0) }
   }
 
-  /// Makes a call on the descriptor.
   borrowing func perform(_ call: SystemCall, _ body: (CInt) -> CInt) throws(FileError) {
     try files.perform(call, location) { body(descriptor) }
   }
 
-  /// Cuts the file off, or lengthens it by zeros.
   package func truncate(to byteCount: Int64) throws(FileError) {
     try files.perform(.truncate, location) { ftruncate(descriptor, off_t(byteCount)) }
   }
 
-  /// Gives a new file its length, and its blocks at once.
+  /// Sets the length of a new file and allocates its blocks.
   ///
-  /// Where the system cannot, zeros are written. glibc does that by itself. musl and bionic answer EOPNOTSUPP, EINVAL
-  /// or ENOSYS, as the kernel or the file system does.
+  /// Zeros are written if the system does not support the allocation. glibc writes them itself. musl and bionic
+  /// return EOPNOTSUPP, EINVAL or ENOSYS, as do the kernel and the file system.
   package func allocate(byteCount: Int64) throws(FileError) {
     do {
       try files.perform(.allocate, location) { blob_allocate(descriptor, byteCount) }
@@ -205,23 +192,19 @@ package struct OpenFile: ~Copyable, Sendable {
     }
   }
 
-  /// The reason why the file cannot be shared through a mapping on its file system.
+  /// Returns the reason why the file cannot be shared through a mapping on its file system, if there is one.
   package func mappingHazard() throws(FileError) -> MappingHazard? {
     let hazard = try files.perform(.volumeStatus, location) { blob_mapping_hazard(descriptor) }
     return MappingHazard(rawValue: hazard)
   }
 
-  /// Maps the start of the file, shared with all that map it.
-  ///
-  /// The file must be as long and stay so.
-  ///
-  /// - Parameter isWritable: false for words that are only read. A write to one ends the process.
+  /// Maps the start of the file, which must not become shorter; a write to a read-only mapping ends the process.
   package func map(byteCount: Int, isWritable: Bool = true) throws(FileError) -> MappedFile {
     let protection = isWritable ? PROT_READ | PROT_WRITE : PROT_READ
     return unsafe MappedFile(adopting: try map(byteCount, protection), byteCount: byteCount)
   }
 
-  /// Maps the start of the file to be read. The file may be shorter, and grow.
+  /// Maps the start of the file for reading. The file may be shorter, and grow.
   package func mapForReading(byteCount: Int) throws(FileError) -> MappedBytes {
     unsafe MappedBytes(adopting: try map(byteCount, PROT_READ), byteCount: byteCount)
   }
@@ -239,13 +222,13 @@ package struct OpenFile: ~Copyable, Sendable {
     try files.perform(.setPermissions, location) { fchmod(descriptor, permissions.rawValue) }
   }
 
-  /// - Parameter user: nil leaves the owner as it is.
   package func setOwner(user: UserID?, group: GroupID?) throws(FileError) {
     try files.perform(.setOwner, location) { fchown(descriptor, user?.rawValue ?? .max, group?.rawValue ?? .max) }
   }
 
-  /// Puts what was written on the medium. After a failure the descriptor must not be synced again: the kernel may have
-  /// dropped the pages and would report success.
+  /// Syncs written data to the storage device.
+  ///
+  /// After a failure, a second sync must not follow: the kernel may have dropped the pages and would report success.
   package func synchronize(_ level: SyncLevel) throws(FileError) {
     try files.perform(.sync, location) {
       switch level {
@@ -256,37 +239,31 @@ package struct OpenFile: ~Copyable, Sendable {
   }
 }
 
-/// Why a file is not to be shared through a mapping.
 package enum MappingHazard: CInt, Sendable {
-  /// A network or user-space file system: other hosts would not see what is written.
+  /// A network or user-space file system, on which other hosts would not see written data.
   case incoherent = 1
-  /// The file system writes to new blocks each time. A write to a mapping ends the process when the volume is full.
+  /// A copy-on-write file system, on which a write to a mapping ends the process when the volume is full.
   case needsRoom = 2
 }
 
-/// How far a sync goes.
 package enum SyncLevel: Sendable {
-  /// Data, and the metadata needed to read it, before any later write: fdatasync(2), `F_BARRIERFSYNC`.
+  /// Data, and the metadata needed to read it, ordered before any later write: fdatasync(2), `F_BARRIERFSYNC`.
   case barrier
-  /// Data and metadata, on the medium: fsync(2), `F_FULLFSYNC`.
+  /// Data and metadata, durable on the storage device: fsync(2), `F_FULLFSYNC`.
   case full
 }
 
 // MARK: - Transfers
 
 extension OpenFile {
-  /// Fills the buffer from `offset`.
-  ///
-  /// - Returns: the number of bytes read, fewer than the buffer holds only at the end of the file.
+  /// Fills the buffer from `offset`, and returns the number of bytes, which is lower only at the end of the file.
   package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(FileError) -> Int {
     try files.transfer(.read, location, count: buffer.count) { done, limit in
       unsafe pread(descriptor, buffer.baseAddress! + done, limit, off_t(offset) + off_t(done))
     }
   }
 
-  /// Reads the start of the file into two buffers in order, by one call.
-  ///
-  /// - Returns: the number of bytes read into both, fewer than they hold only at the end of the file.
+  /// Reads the start of the file into two buffers with one call; the result is lower only at the end of the file.
   package func read(
     into first: UnsafeMutableRawBufferPointer, _ second: UnsafeMutableRawBufferPointer
   ) throws(FileError) -> Int {
@@ -306,7 +283,7 @@ extension OpenFile {
     }
   }
 
-  /// Writes two spans in order at the start of the file, by one call.
+  /// Writes two spans in order at the start of the file with one call.
   package func write(_ first: RawSpan, _ second: RawSpan) throws(FileError) {
     _ = try unsafe first.withUnsafeBytes { head throws(FileError) in
       try unsafe second.withUnsafeBytes { tail throws(FileError) in
@@ -321,9 +298,7 @@ extension OpenFile {
     }
   }
 
-  /// Tells a file of the kernel's what to report, in one call.
-  ///
-  /// System call: write(2). Files below /proc take no offset: to them pwrite(2) is an illegal seek.
+  /// Writes a trigger to a file below /proc with write(2), because such files reject the offset of pwrite(2).
   package func writeTrigger(_ trigger: String) throws(FileError) {
     let bytes = Array(trigger.utf8)
     try files.perform(.writeTrigger, location) {
@@ -332,12 +307,12 @@ extension OpenFile {
   }
 }
 
-/// The call, which the methods above hide by their name.
+/// The system call, whose name the methods above shadow.
 private func platformWrite(_ descriptor: CInt, _ bytes: UnsafeRawPointer?, _ count: Int) -> Int {
   unsafe write(descriptor, bytes, count)
 }
 
-/// Describes what remains of two buffers, `limit` bytes of it, for a vectored call.
+/// Calls `body` with the vectors for the next `limit` bytes of two buffers, after the first `done` bytes.
 @inline(__always)
 func withVectors(
   _ first: UnsafeMutableRawPointer?, _ firstCount: Int, _ second: UnsafeMutableRawPointer?, done: Int, limit: Int,

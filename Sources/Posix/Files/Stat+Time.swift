@@ -12,12 +12,9 @@ package import SystemPackage
 #endif
 
 extension Stat {
-  /// When the content was last changed, in Unix seconds.
   package var modifiedSeconds: Int64 { Int64(st_mtim.tv_sec) }
 
-  /// When the file or its metadata last changed, in Unix nanoseconds.
-  ///
-  /// It is held at the ends of the type.
+  /// The time of the last change to the file or its metadata in Unix nanoseconds, clamped to `Int64`.
   package var changeNanoseconds: Int64 {
     #if canImport(Darwin)
       Self.nanoseconds(rawValue.st_ctimespec)
@@ -26,7 +23,7 @@ extension Stat {
     #endif
   }
 
-  /// When the content last changed, in Unix nanoseconds; held at the type's ends.
+  /// The modification time in Unix nanoseconds, clamped to `Int64`.
   package var modificationNanoseconds: Int64 {
     #if canImport(Darwin)
       Self.nanoseconds(rawValue.st_mtimespec)
@@ -40,25 +37,25 @@ extension Stat {
     return overflow ? (time.tv_sec > 0 ? .max : .min) : nanoseconds &+ Int64(time.tv_nsec)
   }
 
-  /// Whether a change made from now on gives a file another time than this one.
+  /// Checks whether a change from now on gives a file a different time.
   ///
-  /// File systems stamp with the time of the last tick, ten milliseconds ago at most, or in whole seconds or two.
+  /// File systems use the time of the last tick, at most ten milliseconds ago, or multiples of one or two seconds.
   package static func isPast(_ nanoseconds: Int64, at systemTime: Int64) -> Bool {
     let (age, overflow) = systemTime.subtractingReportingOverflow(nanoseconds)
     return !overflow && age > (isExact(nanoseconds) ? 100_000_000 : 2_500_000_000)
   }
 
-  /// As `isPast`, even if the clock is set back.
+  /// The same as `isPast`, even if the clock is set back.
   ///
-  /// It would have to meet the very nanosecond. Whole seconds it does meet, so they are never past.
+  /// A change would have to happen in the very same nanosecond; a time in whole seconds can recur.
   package static func isSurelyPast(_ nanoseconds: Int64, at systemTime: Int64) -> Bool {
     isExact(nanoseconds) && isPast(nanoseconds, at: systemTime)
   }
 
-  /// As `isSurelyPast`, by the clock that the kernel stamps files with.
+  /// The same as `isSurelyPast`, by the clock that the kernel uses for the times of files.
   ///
-  /// Its ticks may be late. It suffices if it is ahead by what the file system cuts off. That is less than a microsecond
-  /// of a time that is not in whole ones, and of any other ten milliseconds at most (exFAT).
+  /// Ticks may be late, so the clock has to be ahead only by the precision that the file system drops: less than a
+  /// microsecond if the time is not in whole microseconds, otherwise at most ten milliseconds (exFAT).
   package static func isSurelyPast(_ nanoseconds: Int64, atTick tick: Int64) -> Bool {
     let (age, overflow) = tick.subtractingReportingOverflow(nanoseconds)
     return !overflow && isExact(nanoseconds) && age > (nanoseconds.isMultiple(of: 1000) ? 10_000_000 : 1000)
@@ -69,29 +66,25 @@ extension Stat {
   package var inodeNumber: UInt64 { UInt64(rawValue.st_ino) }
 }
 
-/// Reads that leave a file's time of access alone.
+/// Opens without updates of a file's access time.
 ///
-/// Where that time is kept, the first read after each change makes the file system write the inode. That costs a load a
-/// quarter of its time, and the disk a write.
+/// If access times are recorded, the first read after each change makes the file system write the inode. That costs a
+/// quarter of the time of a load, and a write to the disk.
 package enum AccessTime {
-  /// `O_NOATIME` on Linux; nothing elsewhere.
   static let flags = blob_no_access_time()
 
-  /// True if a successful `O_NOATIME` open proves that this process's user owns the file.
+  /// A Boolean value that indicates whether an open with `O_NOATIME` proves that this process's user owns the file.
   ///
-  /// Then no `fstat` is needed for the owner. It is found out once for the process, when the first store is made. It
-  /// does not hold for a process whose threads differ in their users or powers, nor for one that gains powers in a user
-  /// namespace.
+  /// The owner then needs no `fstat`. The value is determined once, when the first store is created. It does not hold
+  /// if threads differ in users or capabilities, or if the process gains capabilities in a user namespace.
   package static let tellsOwner = blob_owns_what_it_spares() == 1
 }
 
 extension Files {
-  /// Opens a file so, as far as the kernel allows it.
+  /// Opens a file with `O_NOATIME` if the kernel allows it.
   ///
-  /// Only the owner of a file, or a privileged process, may ask for it. After another user's file it is not asked for
-  /// again, because more of them are likely.
-  ///
-  /// - Parameter open: opens a file with these flags among others.
+  /// The flag is allowed only for the owner of a file and for privileged processes. After the first refusal the flag
+  /// is not used again, because other files of that user are likely.
   @inline(__always)
   func sparingAccessTime(_ open: (_ flags: CInt) throws(FileError) -> CInt) throws(FileError) -> CInt {
     guard !refusesToSpareAccessTime else { return try open(0) }

@@ -13,21 +13,19 @@ package import SystemPackage
 
 /// A file without a name, open for reading and writing.
 ///
-/// No other process can reach it, and it goes when it is closed, however its process ends. Linux has such files on most
-/// file systems (open(2), `O_TMPFILE`); Darwin has none.
+/// No process can open it, and it is removed when it is closed, even if its process crashes. Linux supports such
+/// files on most file systems (open(2), `O_TMPFILE`); Darwin does not.
 ///
-/// On ext4, writing one and naming it takes a third less time than a create, a write and a rename. The directory
-/// changes once instead of three times.
+/// On ext4, writing an unnamed file and linking it takes a third less time than create, write and rename, because the
+/// directory changes once instead of three times.
 package enum UnnamedFile {
-  /// Its name in errors.
   package static let label = ".unnamed"
 }
 
 extension Directory {
-  /// Creates a file without a name, to be named in this directory.
+  /// Creates a file without a name, which can be linked into this directory later, or returns `nil`.
   ///
-  /// - Returns: nil where there are no such files, or none may be made. The caller's try of a named file then gives the
-  ///   reason.
+  /// The caller then creates a named file, whose error has the reason.
   package func createUnnamedFile(permissions: FilePermissions) throws(FileError) -> OpenFile? {
     guard !files.refusesUnnamedFiles else { return nil }
     let fileLocation = at(UnnamedFile.label)
@@ -38,20 +36,18 @@ extension Directory {
       return OpenFile(descriptor: created, location: fileLocation, files: files)
     } catch {
       switch error.errno {
-      // EISDIR is what a kernel before 3.11 makes of the flags.
+      // A kernel before 3.11 returns EISDIR for the flags.
       case .notSupported, .isDirectory, .invalidArgument, .noFunction:
         files.noteUnnamedFilesRefused()
         return nil
-      // ext4 says EPERM where the directory was removed, and others ENOENT.
+      // If the directory was removed, ext4 returns EPERM, and other file systems return ENOENT.
       case .notPermitted, .permissionDenied, .noSuchFileOrDirectory: return nil
       default: throw error
       }
     }
   }
 
-  /// Creates a file that lies in memory alone, for its owner.
-  ///
-  /// - Returns: nil where the system has no such files, or a filter refuses them.
+  /// Creates a file in memory for its owner, or returns `nil` if the system or a filter does not allow it.
   package func createMemoryFile() throws(FileError) -> OpenFile? {
     let fileLocation = at(UnnamedFile.label)
     do {
@@ -67,11 +63,9 @@ extension Directory {
     }
   }
 
-  /// Gives a file without a name this one, unless that is taken.
+  /// Links an unnamed file to a name in this directory, or returns `false` if the name exists.
   ///
-  /// - Returns: false if it is taken.
-  /// - Throws: ENOENT if the directory was removed. An error which says that no file can be named so is remembered: see
-  ///   `Files.refusesUnnamedFiles`.
+  /// - Throws: ENOENT if the directory was removed. `Files.refusesUnnamedFiles` records errors of all such files.
   package func name(_ unnamed: borrowing OpenFile, ifAbsent name: String) throws(FileError) -> Bool {
     let unnamedDescriptor = unnamed.descriptor
     do {
@@ -83,7 +77,7 @@ extension Directory {
       switch error.errno {
       case .fileExists: return false
       case .noSuchFileOrDirectory:
-        // Without privileges, on a kernel before 6.10 and without /proc, this is not said of the directory.
+        // Without privileges, on a kernel before 6.10 and without /proc, the error does not concern the directory.
         if try status().linkCount > 0 { files.noteUnnamedFilesRefused() }
       case .notPermitted, .permissionDenied, .notSupported, .invalidArgument, .noFunction, .improperLink:
         files.noteUnnamedFilesRefused()

@@ -11,14 +11,13 @@ package import SystemPackage
   internal import Android
 #endif
 
-/// Proves that no other process has a file open or mapped, and keeps it so.
+/// A proof that no other process has a file open or mapped, which holds until the lease is released.
 ///
-/// An open without waiting (`O_NONBLOCK`) gets EWOULDBLOCK while it is held. The kernel orders leases and
-/// opens, but not names: lock the file first and look if its name still leads to it.
-///
-/// A holder that is stopped after an open keeps it for 45 seconds at most (`/proc/sys/fs/lease-break-time`).
+/// In the meantime, a non-blocking open (`O_NONBLOCK`) fails with EWOULDBLOCK. The kernel orders leases and opens,
+/// but not names: lock the file first, and check that its name still refers to it. If the holder is stopped after
+/// another process has opened the file, the lease ends after at most 45 seconds (`/proc/sys/fs/lease-break-time`).
 package enum WriteLease {
-  /// Whether the platform has leases. Darwin has none that a program could take.
+  /// A Boolean value that indicates whether programs can take leases on the platform; Darwin has no such call.
   package static var isAvailable: Bool {
     #if os(Linux)
       true
@@ -27,43 +26,35 @@ package enum WriteLease {
     #endif
   }
 
-  /// Why there is no lease.
   package enum Refusal: Sendable {
     /// The file is open, mapped or leased elsewhere, missing, unwanted, or not regular.
     case file
     /// The file has attributes or an access control list.
     case attributes
-    /// This process or file system has no leases: another try is of no use.
+    /// This process or file system does not support leases, so another attempt would fail too.
     case leases
   }
 
-  /// The caller's judgement of a file, by its status.
   package enum Judgement: Sendable {
     case unwanted
-    /// It is the one that is wanted, if the name still leads to it.
+    /// The file is wanted if the name still refers to it.
     case wanted
-    /// The file was not written to since it got the name, so it has kept it.
-    ///
-    /// A process that gives it another name writes to it first.
+    /// The file was not written to since it got the name; a process that renames it would write to it first.
     case untouched
   }
 
   package enum Outcome: ~Copyable {
-    /// The file, open for reading and writing, and its length.
     case taken(OpenFile, byteCount: Int64)
     case refused(Refusal)
   }
 }
 
 extension Directory {
-  /// Locks the regular file `name`, a single component, and takes a write lease of it.
+  /// Locks the regular file `name`, a single component, and takes a write lease on it; never waits.
   ///
-  /// It never waits.
+  /// System calls: `openat(2)`, `flock(2)`, `fstat(2)`, `fstatat(2)` unless untouched, `flistxattr(2)`, 2 x `fcntl(2)`.
   ///
-  /// System calls: `openat(2)`, `flock(2)`, `fstat(2)`, `fstatat(2)` unless untouched, `flistxattr(2)`, `fcntl(2)`
-  /// twice.
-  ///
-  /// - Parameter judge: receives the file's status, when no other holder of the lock can give it another name.
+  /// - Parameter judge: Receives the file's status while the lock prevents other holders from renaming the file.
   package func leaseFile(
     _ name: String, _ judge: (Stat) -> WriteLease.Judgement
   ) throws(FileError) -> WriteLease.Outcome {
@@ -78,8 +69,8 @@ extension Directory {
       default: throw error
       }
     }
-    // The holder of a lease keeps this lock until the file has another name and the lease is given back. Without the
-    // lock, the file could get its name now, and its readers would meet this lease.
+    // The holder of a lease keeps this lock until the file is renamed and the lease is released. Without the lock,
+    // the file could get its name now, and its readers would meet this lease.
     guard try file.tryLock() else { return .refused(.file) }
     let status = try file.status()
     guard status.type == .regular else { return .refused(.file) }
@@ -87,7 +78,7 @@ extension Directory {
     case .unwanted: return .refused(.file)
     case .untouched: break
     case .wanted:
-      // Between the look at the name and the lock, the file may have got another: then it is not ours to overwrite.
+      // Between the open and the lock, the file may have been renamed, and must not be overwritten then.
       guard let named = try self.status(of: name), named.inode == status.inode, named.deviceID == status.deviceID
       else { return .refused(.file) }
     }
@@ -98,9 +89,7 @@ extension Directory {
 }
 
 extension OpenFile {
-  /// Takes a write lease of the file, which must be open nowhere else.
-  ///
-  /// - Returns: why it was refused; nil if it is taken.
+  /// Takes a write lease on the file, which must not be open elsewhere, or returns the reason for a refusal.
   package borrowing func takeWriteLease() throws(FileError) -> WriteLease.Refusal? {
     do {
       try perform(.lease) { blob_take_write_lease($0) }
@@ -114,29 +103,28 @@ extension OpenFile {
     }
   }
 
-  /// Lets others open the file. From here on nothing may be written to it that they must not see half done.
+  /// Releases the lease, so that others can open the file. From here on, no partial writes to it are allowed.
   package borrowing func releaseLease() throws(FileError) {
     try perform(.lease) { blob_release_lease($0) }
   }
 }
 
-/// Descriptors that may be locked, which a forked child must give up.
+/// The registry of descriptors that may be locked, which a forked child has to close.
 ///
-/// Otherwise it would hold the locks for as long as it lives. A child gives up the descriptors that are noted when it
-/// is forked. So opening and noting must be one step for it, and closing and forgetting too.
+/// Otherwise the child would hold the locks for its lifetime. A fork must not separate opening from registering, or
+/// closing from unregistering, because the child closes the descriptors registered at that time.
 enum LockableDescriptor {
-  /// Makes a call that opens a file, and notes what it answers.
   @inline(__always)
   static func open(_ call: () -> CInt) -> CInt {
     blob_begin_lockable_change()
     let descriptor = call()
-    // Notes nothing where the call has failed, and leaves its errno alone.
+    // If the call has failed, this registers nothing and preserves errno.
     blob_note_lockable(descriptor)
     blob_end_lockable_change()
     return descriptor
   }
 
-  /// Notes what was opened without this, before it is locked.
+  /// Registers a descriptor that was opened without `open`, before it is locked.
   @inline(__always)
   static func note(_ descriptor: CInt) {
     guard blob_is_lockable(descriptor) == 0 else { return }
@@ -145,7 +133,6 @@ enum LockableDescriptor {
     blob_end_lockable_change()
   }
 
-  /// close(2), of a descriptor that may be one of these.
   @inline(__always)
   static func close(_ descriptor: CInt) -> CInt {
     guard blob_is_lockable(descriptor) != 0 else { return platformClose(descriptor) }

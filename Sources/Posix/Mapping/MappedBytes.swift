@@ -10,26 +10,25 @@ internal import CPosix
   internal import Android
 #endif
 
-/// Owns a shared mapping of a file that is only read.
-///
-/// Others may write to the file meanwhile. So what is copied has to be judged by its content.
+/// A shared, read-only mapping of a file; others may write to the file, so copied bytes have to be validated.
 @safe package final class MappedBytes: @unchecked Sendable {
-  // Unchecked because of the pointer: it is set once, and nothing is written through it.
+  // Unchecked because of the pointer, which is set once and never written through.
   private let base: UnsafeMutableRawPointer
   private let byteCount: Int
 
   init(adopting base: UnsafeMutableRawPointer, byteCount: Int) {
     unsafe self.base = unsafe base
     self.byteCount = byteCount
-    // The mapping keeps the open file alive, and so its locks: a forked child must give it up too.
+    // The mapping keeps the open file and its locks alive, so a forked child has to unmap it.
     unsafe blob_note_mapping(base, byteCount)
   }
 
   deinit { unsafe blob_unmap(base, byteCount) }
 
-  /// Copies what begins at an offset.
+  /// Copies bytes from an offset.
   ///
-  /// The file must be as long: behind its end, and where the medium cannot be read, the system ends the process by SIGBUS.
+  /// The file must contain the range: the system ends the process with SIGBUS for a read after the end of the file,
+  /// or if the storage device cannot be read.
   package func copy(from offset: Int, into buffer: UnsafeMutableRawBufferPointer) {
     precondition(
       offset >= 0 && buffer.count <= byteCount - offset,
@@ -38,19 +37,17 @@ internal import CPosix
   }
 }
 
-/// Memory in large pages.
-///
-/// Random access to much of it needs fewer entries of the processor's address cache.
+/// Memory in large pages, which needs fewer TLB entries for random access.
 package enum LargePages {
   /// The size of a large page on x86-64, and on arm64 with 4-KiB pages.
   package static var size: Int { 1 << 21 }
 
-  /// Asks for large pages for memory that begins with one. A kernel without them, or that spares them, gives small ones.
+  /// Requests large pages for memory that is aligned to them; the kernel may still use small ones.
   ///
-  /// System call: madvise(2) with `MADV_HUGEPAGE`; nothing on Darwin, which has no such advice.
+  /// System call: madvise(2) with `MADV_HUGEPAGE`; none on Darwin, which has no such advice.
   package static func prefer(_ start: UnsafeMutableRawPointer, byteCount: Int) {
     #if os(Linux)
-      // It is advice: a refusal changes nothing but the speed.
+      // A refusal of the advice affects only the speed.
       _ = unsafe madvise(start, byteCount, MADV_HUGEPAGE)
     #endif
   }

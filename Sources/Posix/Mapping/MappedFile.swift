@@ -12,19 +12,18 @@ internal import SystemPackage
   internal import Android
 #endif
 
-/// Owns a shared mapping of a file, whose words are read and written atomically.
+/// A shared mapping of a file, whose words are read and written atomically.
 ///
-/// Public for `withWord` and `withWords` alone: the compiler takes no body of a `package` function into another module, inlinable or
-/// not.
+/// It is public for `withWord` and `withWords`, because `package` functions are never inlined into other modules.
 @safe public struct MappedFile: ~Copyable, @unchecked Sendable {
-  // Unchecked because of the pointer: it is set once, and what it points to is only touched atomically.
+  // Unchecked because of the pointer, which is set once; the memory is only accessed atomically.
   @usableFromInline let base: UnsafeMutableRawPointer
   @usableFromInline let byteCount: Int
 
   init(adopting base: UnsafeMutableRawPointer, byteCount: Int) {
     unsafe self.base = unsafe base
     self.byteCount = byteCount
-    // The mapping keeps the open file alive, and so its locks: a forked child must give it up too.
+    // The mapping keeps the open file and its locks alive, so a forked child has to unmap it.
     unsafe blob_note_mapping(base, byteCount)
   }
 
@@ -32,8 +31,9 @@ internal import SystemPackage
     unsafe blob_unmap(base, byteCount)
   }
 
-  /// Calls `body` with the word at an offset. Inlined in other modules too: there are several for each store, and what is
-  /// generic elsewhere asks the runtime for its types each time.
+  /// Calls `body` with the word at an offset.
+  ///
+  /// It is inlinable for speed: a generic function of another module asks the runtime for its types in each call.
   @inlinable
   public func withWord<Word: AtomicRepresentable, Result>(
     at offset: Int, as type: Word.Type, _ body: (borrowing Atomic<Word>) -> Result
@@ -43,15 +43,15 @@ internal import SystemPackage
     return unsafe body((base + offset).assumingMemoryBound(to: Atomic<Word>.self).pointee)
   }
 
-  /// Asks the processor for the cache line at an offset: lines that are asked for together come together.
+  /// Prefetches the cache line at an offset; several prefetches overlap.
   package func prefetch(at offset: Int) {
     precondition(offset >= 0 && offset < byteCount, "a line at \(offset) of a mapping of \(byteCount) bytes")
     unsafe blob_prefetch(base + offset)
   }
 
-  /// Calls `body` with several words that follow each other, which are looked up once.
+  /// Calls `body` with several consecutive words, whose bounds are checked once.
   ///
-  /// - Parameter body: receives the first; it touches no more than `count`.
+  /// - Parameter body: Receives the first word, and may access `count` words.
   @inlinable
   public func withWords<Result>(
     at offset: Int, count: Int, _ body: (UnsafePointer<Atomic<UInt64>>) -> Result
@@ -63,11 +63,7 @@ internal import SystemPackage
 }
 
 extension OpenFile {
-  /// Calls `body` with the file's first bytes, mapped to be read.
-  ///
-  /// The file must be as long and stay so: a read beyond its end ends the process by SIGBUS.
-  ///
-  /// - Parameter byteCount: above zero.
+  /// Calls `body` with the first bytes (at least one), mapped; a read after the file's end raises SIGBUS.
   package borrowing func withMappedBytes<Result>(
     byteCount: Int, _ body: (RawSpan) throws -> Result
   ) throws -> Result {

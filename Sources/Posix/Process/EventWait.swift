@@ -11,22 +11,18 @@ internal import SystemPackage
   internal import Android
 #endif
 
-/// A file that a wait looks at.
 package final class WatchedFile: Sendable {
   let file: OpenFile
 
   package init(_ file: consuming OpenFile) { self.file = file }
 }
 
-/// Lets a thread wait for exceptional conditions of files, until another thread stops it.
-///
-/// The kernel's pressure files report such conditions.
+/// Lets a thread wait for exceptional conditions of files, such as the kernel's pressure files, until it is stopped.
 package final class EventWait: Sendable {
   package enum Outcome: Equatable, Sendable {
     case stopped
-    /// Nothing happened in the time given.
     case timeout
-    /// The positions of files with an event, and of those that will report no more.
+    /// The positions of files with an event, and of files that will report no more events.
     case events([Int], gone: [Int])
   }
 
@@ -44,21 +40,19 @@ package final class EventWait: Sendable {
   }
 
   deinit {
-    // Nothing is lost with the bytes of a pipe that only wakes.
+    // The pipe only wakes the thread, so its bytes can be lost.
     try? files.close(readEnd, Self.location)
     try? files.close(writeEnd, Self.location)
   }
 
-  /// Ends the wait that is under way, and all later ones at once.
+  /// Ends the current wait, and lets all later ones return immediately.
   package func stop() {
     var byte: UInt8 = 0
-    // Fails only where the pipe is full of earlier bytes, which wake as well.
+    // Fails only if the pipe is full of earlier bytes, which wake the thread as well.
     _ = unsafe write(writeEnd, &byte, 1)
   }
 
-  /// Waits for one of the files; without a timeout, until one is ready or the wait is stopped.
-  ///
-  /// System call: poll(2) with POLLPRI.
+  /// Waits with poll(2), POLLPRI, until a file is ready, the wait is stopped or the timeout, if any, has passed.
   package func next(of watched: [WatchedFile], timeoutMilliseconds: CInt?) throws(FileError) -> Outcome {
     var polled = [pollfd(fd: readEnd, events: Int16(POLLIN), revents: 0)]
     polled += watched.map { pollfd(fd: $0.file.descriptorToPoll, events: Int16(POLLPRI), revents: 0) }

@@ -8,25 +8,25 @@
   internal import Android
 #endif
 
-/// State that threads share, and a way to sleep until it changes or time passes.
+/// State shared by threads, with a condition variable to wait for changes or a timeout.
 ///
-/// It blocks its thread, so it is for threads of one's own, not for those of the concurrency runtime.
+/// It blocks the calling thread, so it must not be used on threads of the concurrency runtime.
 @safe package final class Monitor<State: Sendable>: @unchecked Sendable {
-  // Unchecked because of `state`, which is only touched with the mutex held, and of the pointers, which are set once.
+  // Unchecked because of `state`, which the mutex protects, and of the pointers, which are set once.
   private var state: State
   private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
   private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
 
-  /// The decision of a thread that looks at the state.
+  /// The decision of a thread that has checked the state.
   package enum Finding<Result> {
     case done(Result)
-    /// Look again after a change, or after so much time; nil waits for a change alone.
+    /// Check again after a change, or after the duration if it is not `nil`.
     case wait(Duration?)
   }
 
   package init(_ state: State) {
     self.state = state
-    // These fail only for want of memory or on invalid arguments.
+    // These calls fail only for lack of memory or with invalid arguments.
     unsafe pthread_mutex_init(mutex, nil)
     unsafe initializeCondition(condition)
   }
@@ -38,7 +38,7 @@
     unsafe mutex.deallocate()
   }
 
-  /// Changes the state, and wakes all waiting threads.
+  /// Changes the state and wakes all waiting threads.
   @discardableResult
   package func change<Result, Failure: Error>(_ body: (inout State) throws(Failure) -> Result) throws(Failure) -> Result
   {
@@ -51,9 +51,9 @@
     return try body(&state)
   }
 
-  /// Looks at the state until `look` has found what it waits for.
+  /// Waits until `look`, which is called with the state locked, and possibly early, returns a result.
   ///
-  /// It is called with the state locked, and may be called early. Changes that it makes itself wake no thread.
+  /// Changes that it makes do not wake other threads.
   package func wait<Result>(_ look: (inout State) -> Finding<Result>) -> Result {
     unsafe pthread_mutex_lock(mutex)
     defer { unsafe pthread_mutex_unlock(mutex) }
@@ -67,7 +67,7 @@
   }
 
   private func sleep(atMost duration: Duration) {
-    // Whole seconds in a range that no addition overflows; a longer wait looks again.
+    // Limited so that no addition overflows; after that, a longer wait checks the state again.
     let longest: Duration = .seconds(1 << 30)
     let (seconds, attoseconds) = min(max(duration, .zero), longest).components
     var time = timespec(tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
@@ -75,7 +75,7 @@
       unsafe pthread_cond_timedwait_relative_np(condition, mutex, &time)
     #else
       var now = timespec()
-      // Fails only for clocks and pointers that do not exist.
+      // Fails only for invalid clocks and pointers.
       unsafe clock_gettime(CLOCK_MONOTONIC, &now)
       time.tv_sec += now.tv_sec + (time.tv_nsec + now.tv_nsec) / 1_000_000_000
       time.tv_nsec = (time.tv_nsec + now.tv_nsec) % 1_000_000_000
@@ -84,7 +84,7 @@
   }
 }
 
-/// On a clock that setting the time does not move.
+/// Uses a clock that is not affected by changes of the system time.
 private func initializeCondition(_ condition: UnsafeMutablePointer<pthread_cond_t>) {
   #if canImport(Darwin)
     unsafe pthread_cond_init(condition, nil)

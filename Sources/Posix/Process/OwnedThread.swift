@@ -11,18 +11,14 @@ package import SystemPackage
   internal import Android
 #endif
 
-/// A thread for blocking work, away from the caller and the concurrency runtime's threads.
-///
-/// Its owner joins it; otherwise it ends by itself.
+/// A thread for blocking work, separate from the runtime's threads; it is detached unless its owner joins it.
 package final class OwnedThread: Sendable {
-  /// The thread's handle as a number; nil once the thread was joined.
-  ///
-  /// Where the handle is a pointer, it is never followed.
+  /// The thread's handle as a number, which is never dereferenced, or `nil` after the join.
   private let handle: Lock<UInt?>
 
-  /// Starts the work on a thread that receives no signals: those belong to the program.
+  /// Starts the work on a thread that blocks all signals, which are left to the program.
   ///
-  /// - Throws: EAGAIN where the system has no thread to give.
+  /// - Throws: EAGAIN if the system cannot create a thread.
   @discardableResult
   package init(_ work: @escaping @Sendable () -> Void) throws(Errno) {
     let argument = unsafe Unmanaged.passRetained(Work(work)).toOpaque()
@@ -34,7 +30,7 @@ package final class OwnedThread: Sendable {
     var all = sigset_t()
     var before = sigset_t()
     unsafe sigfillset(&all)
-    // A thread inherits the mask of the one that makes it.
+    // A thread inherits the signal mask of its creator.
     unsafe pthread_sigmask(SIG_SETMASK, &all, &before)
     let failure = unsafe pthread_create(&thread, nil, run, argument)
     unsafe pthread_sigmask(SIG_SETMASK, &before, nil)
@@ -49,10 +45,10 @@ package final class OwnedThread: Sendable {
     #endif
   }
 
-  /// Waits for the work's end; called by the work itself, does not.
+  /// Waits until the work has ended, or detaches the thread if the work itself is the caller.
   package func join() {
     guard let thread = takeHandle() else { return }
-    // These fail only for threads that are none, or were joined or detached already.
+    // These calls fail only for invalid, joined or detached threads.
     #if canImport(Glibc) || canImport(Android)
       if pthread_equal(thread, pthread_self()) == 0 { pthread_join(thread, nil) } else { pthread_detach(thread) }
     #else

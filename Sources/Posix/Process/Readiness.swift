@@ -10,27 +10,21 @@ package import SystemPackage
   internal import Android
 #endif
 
-/// Waiting on descriptors that another process has made non-blocking.
-///
-/// A pipe or a terminal is shared with the process that started this one.
+/// Waits for descriptors that another process has made non-blocking, such as a shared pipe or terminal.
 package enum Readiness {
   case toRead, toWrite
 
-  /// Returns once a transfer would not answer EAGAIN.
-  ///
-  /// It returns also when the transfer would fail, which then says how.
-  ///
-  /// - Parameter location: what errors call the descriptor.
+  /// Returns when a transfer would no longer fail with EAGAIN, including when it would fail with another error.
   package func wait(for descriptor: FileDescriptor, _ location: Location, files: Files) throws(FileError) {
     let events = self == .toRead ? POLLIN : POLLOUT
     var polled = pollfd(fd: descriptor.rawValue, events: Int16(events), revents: 0)
     try files.perform(.poll, location) { unsafe poll(&polled, 1, -1) }
   }
 
-  /// Whether a read would not wait, now or soon.
+  /// Returns a Boolean value that indicates whether a read would not block, within a timeout.
   package static func hasBytes(on descriptor: FileDescriptor, withinMilliseconds milliseconds: CInt) -> Bool {
     var polled = pollfd(fd: descriptor.rawValue, events: Int16(POLLIN), revents: 0)
-    // An interrupted wait is one that has found nothing.
+    // An interrupted wait counts as a timeout.
     return unsafe poll(&polled, 1, milliseconds) > 0
   }
 }

@@ -12,22 +12,18 @@ package import SystemPackage
   internal import Android
 #endif
 
-/// Lets any number of tasks wait for bytes of pipes, sockets and terminals, by one thread for all of them.
-///
-/// The thread is there while a task waits.
+/// Lets any number of tasks wait for bytes of descriptors with one thread, which runs while tasks wait.
 package final class ReadinessWatch: Sendable {
   fileprivate enum Waiter {
-    /// About to wait.
     case announced
     case waiting(CInt, CheckedContinuation<Void, any Error>)
-    /// Cancelled before it waits.
     case cancelled
   }
 
   fileprivate struct State {
     var waiters: [Int: Waiter] = [:]
     var nextNumber = 0
-    /// What wakes the thread; nil without one.
+    /// The end of the pipe that wakes the thread, or `nil` if no thread runs.
     var wakeEnd: CInt?
   }
 
@@ -37,14 +33,13 @@ package final class ReadinessWatch: Sendable {
 
   package init(files: Files = Files()) { self.files = files }
 
-  /// Tasks that wait.
   package var waiterCount: Int { state.withLock { $0.waiters.count } }
 
-  /// Returns once a read would not wait, or would fail.
+  /// Returns when a read would not block, or would fail.
   ///
-  /// The descriptor must stay open until this returns.
+  /// The descriptor must stay open until the method returns.
   ///
-  /// - Throws: `CancellationError`; `FileError` or `Errno` where the system has no thread, pipe or memory to give.
+  /// - Throws: `CancellationError`, or `FileError` or `Errno` if the system lacks threads, pipes or memory.
   package func wait(for descriptor: FileDescriptor) async throws {
     let number = state.withLock { state in
       state.nextNumber += 1
@@ -83,7 +78,7 @@ package final class ReadinessWatch: Sendable {
       case .announced?: state.waiters[number] = .cancelled
       case .waiting(_, let continuation)?:
         state.waiters[number] = nil
-        // Its descriptor may be closed from now on.
+        // The descriptor may be closed from now on.
         Self.wake(state.wakeEnd)
         return continuation
       case .cancelled?, nil: break
@@ -103,7 +98,7 @@ package final class ReadinessWatch: Sendable {
 
   private static func wake(_ end: CInt?) {
     var byte: UInt8 = 0
-    // Fails only where the pipe is full of earlier bytes, which wake as well.
+    // Fails only if the pipe is full of earlier bytes, which wake the thread as well.
     if let end { _ = unsafe write(end, &byte, 1) }
   }
 }
@@ -111,7 +106,7 @@ package final class ReadinessWatch: Sendable {
 // MARK: - The thread
 
 extension ReadinessWatch {
-  /// Has the thread look at the waiters anew; starts it if there is none.
+  /// Wakes the thread to check the waiters again, and starts it if it is not running.
   private func wakeThread() throws {
     let readEnd = try state.withLock { state -> CInt? in
       if let end = state.wakeEnd {
@@ -143,7 +138,7 @@ extension ReadinessWatch {
     }
   }
 
-  /// What the thread polls; nil, and the end of it, if no task waits.
+  /// Returns the descriptors to poll, or ends the thread and returns `nil` if no task waits.
   private func polled(besides readEnd: CInt) -> [pollfd]? {
     state.withLock { state -> [pollfd]? in
       let waiting = state.waiters.values.compactMap { waiter -> CInt? in
@@ -158,7 +153,7 @@ extension ReadinessWatch {
   }
 
   private func close(_ state: inout State, _ readEnd: CInt) {
-    // Nothing is lost with the bytes of a pipe that only wakes.
+    // The pipe only wakes the thread, so its bytes can be lost.
     try? files.close(readEnd, Self.location)
     if let end = state.wakeEnd { try? files.close(end, Self.location) }
     state.wakeEnd = nil
@@ -166,7 +161,7 @@ extension ReadinessWatch {
 
   private func drain(_ readEnd: CInt) {
     var bytes: (UInt64, UInt64) = (0, 0)
-    // What is left of many wakes the thread once more.
+    // If more than 16 bytes are pending, the rest wakes the thread once more.
     _ = unsafe read(readEnd, &bytes, 16)
   }
 

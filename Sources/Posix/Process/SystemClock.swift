@@ -10,11 +10,11 @@ internal import CPosix
   internal import Android
 #endif
 
-/// The machine's clock. Everything above takes time as a parameter; this is what is passed by default.
+/// The system's clocks, which are the default of the time parameters in higher layers.
 package enum SystemClock {
-  /// Unix time in whole seconds, as of the kernel's last tick: `time(2)`.
+  /// Returns the Unix time in whole seconds, as of the kernel's last tick: `time(2)`.
   ///
-  /// A hit in memory asks for it, and the exact clock takes ten times as long.
+  /// Each memory hit reads it, and the exact clock takes ten times as long.
   package static func unixSeconds() -> Int64 {
     #if canImport(Darwin)
       Int64(time(of: CLOCK_REALTIME).tv_sec)
@@ -23,15 +23,14 @@ package enum SystemClock {
     #endif
   }
 
-  /// Unix time in nanoseconds, which file systems stamp files with.
   package static func unixNanoseconds() -> Int64 {
     nanoseconds(time(of: CLOCK_REALTIME))
   }
 
-  /// The system's time as of the kernel's last tick.
+  /// Returns the Unix time in nanoseconds, as of the kernel's last tick.
   ///
-  /// By this clock, or by one that is ahead of it, Linux stamps files (`ktime_get_coarse_real_ts64`). Darwin tells of
-  /// no such clock; it recycles nothing, so it does not need it.
+  /// Linux uses this clock, or one ahead of it, for the times of files (`ktime_get_coarse_real_ts64`). Darwin does
+  /// not provide such a clock, and does not need it, because it does not recycle files.
   package static func tickNanoseconds() -> Int64 {
     #if canImport(Darwin)
       unixNanoseconds()
@@ -40,7 +39,7 @@ package enum SystemClock {
     #endif
   }
 
-  /// A clock that only goes forward, exact to some milliseconds, for a few nanoseconds.
+  /// Returns the time of a monotonic clock with a precision of some milliseconds; a call takes a few nanoseconds.
   package static func coarseMilliseconds() -> Int64 {
     #if canImport(Darwin)
       return Int64(clock_gettime_nsec_np(CLOCK_MONOTONIC_RAW_APPROX) / 1_000_000)
@@ -50,7 +49,7 @@ package enum SystemClock {
     #endif
   }
 
-  /// Time since some start, on a clock that only goes forward.
+  /// Returns the time since an arbitrary start on a monotonic clock.
   package static func monotonic() -> Duration {
     let now = time(of: CLOCK_MONOTONIC)
     return .seconds(Int64(now.tv_sec)) + .nanoseconds(Int64(now.tv_nsec))
@@ -58,7 +57,7 @@ package enum SystemClock {
 
   private static func time(of clock: clockid_t) -> timespec {
     var now = timespec()
-    // Fails only for clocks and pointers that do not exist.
+    // Fails only for invalid clocks and pointers.
     unsafe clock_gettime(clock, &now)
     return now
   }
@@ -67,17 +66,16 @@ package enum SystemClock {
     Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
   }
 
-  /// Lets the thread sleep for about so long.
   package static func sleep(microseconds: Int) {
     var duration = timespec(tv_sec: microseconds / 1_000_000, tv_nsec: microseconds % 1_000_000 * 1_000)
-    // Woken early by a signal, the caller tries early.
+    // If a signal interrupts the sleep, the caller tries early.
     unsafe nanosleep(&duration, nil)
   }
 }
 
-/// The boot of the system that runs: what was written to memory of a file under another one may be lost.
+/// The boot of the running system: data in file mappings that was written under another boot may be lost.
 package enum SystemBoot {
-  /// Sixteen bytes, the same in all processes since the system started; nil where the system does not tell.
+  /// Sixteen bytes that are the same in all processes since the system started, or `nil` if they are unknown.
   package static let identifier: SIMD2<UInt64>? = {
     var text = [CChar](repeating: 0, count: 37)
     guard unsafe text.withUnsafeMutableBufferPointer({ unsafe blob_boot_identifier($0.baseAddress!) }) == 0 else {

@@ -11,15 +11,12 @@ package import SystemPackage
   internal import Android
 #endif
 
-/// The facts of the terminal behind a descriptor.
 package enum Terminal {
   package static func isTerminal(_ descriptor: FileDescriptor) -> Bool {
     isatty(descriptor.rawValue) == 1
   }
 
-  /// How many characters a line of the terminal holds now: a window's size changes.
-  ///
-  /// - Returns: nil if it is no terminal, or one that does not know.
+  /// Returns the current width of the terminal in characters, or `nil` if the width is unknown.
   package static func width(of descriptor: FileDescriptor) -> Int? {
     let columns = blob_terminal_width(descriptor.rawValue)
     return columns > 0 ? Int(columns) : nil

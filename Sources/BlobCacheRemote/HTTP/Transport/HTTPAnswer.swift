@@ -6,13 +6,10 @@
   internal import NIOFoundationCompat
   internal import NIOHTTP1
 
-  /// An answer that has begun.
-  ///
-  /// Its connection is given back when its body is read to the end. It is closed if the answer is let go before.
+  /// A response whose body may still be in transfer. The connection returns to the pool after the end of the body.
   struct HTTPAnswer: Sendable {
     private let response: HTTPClientResponse
     private let transport: HTTPTransport
-    /// What the request sends, which may go on for as long as its answer.
     private let upload: Upload?
 
     init(_ response: HTTPClientResponse, from transport: HTTPTransport, to upload: Upload?) {
@@ -22,12 +19,11 @@
     }
 
     var status: Int { Int(response.status.code) }
-    /// Such as `403 Forbidden`.
     var statusLine: String { "\(response.status.code) \(response.status.reasonPhrase.prefix(200))" }
 
     func field(_ name: String) -> String? { response.headers.first(name: name) }
 
-    /// The body's bytes, which end with an error where some are missing.
+    /// The pieces of the object end with an error if the body is incomplete.
     var object: RemoteObject {
       var object = RemoteObject(
         byteCount: field("Content-Length").flatMap { Int64($0) },
@@ -36,10 +32,7 @@
       return object
     }
 
-    /// The beginning of the body, or all of it.
-    ///
-    /// - Parameter limit: the bytes that are read at the most. What follows is let go.
-    /// - Throws: `RemoteError`; `CancellationError`.
+    /// Reads at most a prefix of the body, and discards the rest.
     func bytes(upTo limit: Int) async throws -> Data {
       defer { upload?.close() }
       var bytes = Data()
@@ -47,7 +40,7 @@
         for try await piece in response.body {
           let rest = limit - bytes.count
           bytes.append(contentsOf: piece.readableBytesView.prefix(rest))
-          // A body that ends here is read to its end, and so keeps its connection.
+          // A body that ends exactly here is read to its end, which preserves the connection.
           if piece.readableBytes > rest { break }
         }
       } catch {
@@ -56,10 +49,10 @@
       return bytes
     }
 
-    /// Reads a body that says nothing of interest, so that its connection is given back.
+    /// Discards the body, so that its connection returns to the pool.
     func finish() async throws { _ = try await bytes(upTo: 1 << 16) }
 
-    /// How long the server asks to be left alone, in seconds or until a time of its clock; nil if it does not say so.
+    /// The requested pause from `Retry-After`, in seconds or until a time of the server's clock.
     var retryAfter: Duration? {
       guard let text = field("Retry-After")?.trimmed else { return nil }
       let end = HTTPDate.time(text)?.seconds
@@ -84,7 +77,7 @@
       mutating func next() async throws -> Data? {
         do {
           guard let buffer = try await body.next() else {
-            // A body that is cancelled may end without an error.
+            // The body of a cancelled request may end without an error.
             try Task.checkCancellation()
             return nil
           }

@@ -1,23 +1,25 @@
 internal import TextFormats
 
-/// Where a server listens for HTTP, and the path that its objects lie under.
+/// The address of an HTTP server and the path prefix of its objects.
 public struct HTTPEndpoint: Hashable, Sendable {
-  /// Whether it is `https`.
+  /// A Boolean value that indicates whether the scheme is `https`.
   public let isEncrypted: Bool
-  /// A name or an address, without brackets.
+  /// The host name or address, without brackets.
   public let host: String
-  /// 80 or 443 if the URL names none.
+  /// The port, which is 80 or 443 by default.
   public let port: Int
-  /// With its escapes; empty, or with a slash at its beginning and none at its end.
+  /// The percent-encoded path, either empty or with a leading and without a trailing slash.
   public let path: String
 
-  /// - Parameter url: such as `https://cache.example:8723/v1/blobs`, without user, query or fragment.
-  /// - Throws: `RemoteSettingError`.
+  /// Parses a URL.
+  ///
+  /// - Parameter url: The URL, such as `https://cache.example:8723/v1/blobs`, without user, query and fragment.
+  /// - Throws: `RemoteSettingError` if the URL is invalid.
   public init(_ url: String) throws(RemoteSettingError) {
     func wrong(_ why: String) -> RemoteSettingError {
       RemoteSettingError("endpoint", "\(why), such as https://host:port")
     }
-    // A password may have a slash, and then stands where the path does. It is not told.
+    // A password with a slash would appear to be part of the path. The message must not contain it.
     guard !url.contains("@") else {
       throw RemoteSettingError(
         "endpoint", "it has no user and no password: others would read them; use a file, and %40 for an @")
@@ -74,7 +76,7 @@ public struct HTTPEndpoint: Hashable, Sendable {
     guard let port else { return (host.lowercased(), nil) }
     guard port.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(port), (1...65535).contains(number)
     else {
-      // It may be the beginning of a password.
+      // The message omits the port, which may be the beginning of a password.
       throw RemoteSettingError("endpoint", "the port is no number from 1 to 65535")
     }
     return (host.lowercased(), number)
@@ -82,7 +84,6 @@ public struct HTTPEndpoint: Hashable, Sendable {
 }
 
 extension HTTPEndpoint: CustomStringConvertible {
-  /// What `Host` says.
   var authority: String {
     let name = host.contains(":") ? "[\(host)]" : host
     return port == (isEncrypted ? 443 : 80) ? name : "\(name):\(port)"
@@ -90,14 +91,13 @@ extension HTTPEndpoint: CustomStringConvertible {
 
   public var description: String { "\(isEncrypted ? "https" : "http")://\(authority)\(path)" }
 
-  /// Whether it lies on this machine, by its name.
   var isLoopback: Bool {
     if host == "localhost" || host == "::1" { return true }
     let numbers = host.split(separator: ".", omittingEmptySubsequences: false).map { UInt8($0) }
     return numbers.count == 4 && numbers[0] == 127 && !numbers.contains(nil)
   }
 
-  /// - Throws: `RemoteSettingError` where bytes and secrets would cross a network in plain text.
+  /// - Throws: `RemoteSettingError` if data and secrets would be sent unencrypted over a network.
   func check(allowsPlainHTTP: Bool) throws(RemoteSettingError) {
     guard !isEncrypted, !isLoopback, !allowsPlainHTTP else { return }
     throw RemoteSettingError(

@@ -9,9 +9,7 @@
   internal import SystemPackage
 
   extension HTTPTransport {
-    /// What a failure of the client means, and the setting to look at.
-    ///
-    /// - Returns: a `RemoteError`; a `CancellationError` for a task that is cancelled; an error of the store as it is.
+    /// Returns a `RemoteError`, a `CancellationError` for a cancelled task, or an unchanged error of the store.
     func failure(_ error: any Error) -> any Error {
       if Task.isCancelled { return CancellationError() }
       switch error {
@@ -41,7 +39,7 @@
         return RemoteError(.timedOut, "\(engine): no answer in time", cause: error)
       case .alreadyShutdown, .cancelled, .requestStreamCancelled:
         return RemoteError(.failed, "\(engine): the engine is closed", cause: error)
-      // Without the cause, which may hold fields of the request, and secrets with them.
+      // The cause is omitted, because it may contain header fields with secrets.
       default: return RemoteError(.failed, "\(engine): \(error.shortDescription)")
       }
     }

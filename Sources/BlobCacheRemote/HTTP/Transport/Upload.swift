@@ -4,17 +4,13 @@
   internal import NIOCore
   internal import NIOFoundationCompat
 
-  /// The bytes of a record, as the client takes them, until it is closed.
-  ///
-  /// A server may answer before all bytes are sent. Then async-http-client 1.37 keeps a task that waits to send more, for
-  /// ever. Closing takes the record and its open file from that task, which keeps one small part.
+  /// If a server responds before the upload ends, async-http-client 1.37 leaks a task that waits forever. `close()`
+  /// releases the record with its open file, so that the task retains only a small part.
   final class Upload: AsyncSequence, Sendable {
-    /// So much stays with each task that the client keeps.
     private static let partByteCount = 1 << 16
 
     private struct State {
       var pieces: RemoteRecordPieces.Iterator
-      /// What is left of the latest piece.
       var rest = Data()
     }
 
@@ -22,9 +18,9 @@
 
     init(_ pieces: RemoteRecordPieces) { state = Lock(State(pieces: pieces.makeAsyncIterator())) }
 
-    /// What asks for more bytes gets an error.
+    /// Ends the upload. Further reads throw `CancellationError`.
     func close() {
-      // It ends outside the lock, because it may close a file.
+      // The state is released outside the lock, because this may close a file.
       let old = state.withLock { state in
         defer { state = nil }
         return state
@@ -33,7 +29,6 @@
     }
 
     private func next() async throws -> ByteBuffer? {
-      // The client asks for one part after another.
       guard var next = state.withLock({ $0 }) else { throw CancellationError() }
       if next.rest.isEmpty {
         guard let piece = try await next.pieces.next() else { return nil }

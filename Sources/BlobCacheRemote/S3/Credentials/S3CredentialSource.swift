@@ -3,24 +3,26 @@ public import BlobRecord
 internal import Locks
 public import SystemPackage
 
-/// Where an engine for S3 has its credentials from: the environment, a file, or a service of the program's own.
+/// A source of credentials for an S3 engine: the environment, a file, or a custom service.
 public protocol S3CredentialSource: Sendable {
-  /// The credentials as they are now. An engine keeps them for five minutes, or until they end.
+  /// Returns the current credentials, which the engine caches for five minutes or until they expire.
   ///
-  /// - Throws: an error that says what to set. It ends the request as refused.
+  /// - Throws: An error that names the missing setting. The request then fails as refused.
   func credentials() async throws -> S3Credentials
 }
 
-/// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`.
+/// Credentials from `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`.
 public struct EnvironmentCredentials: S3CredentialSource {
   private let variables: @Sendable () -> [String: String]
 
-  /// Those of the process's environment.
+  /// Creates a source that reads the environment of the process.
   public init() { self.init { ProcessInfo.processInfo.environment } }
 
   init(_ variables: @escaping @Sendable () -> [String: String]) { self.variables = variables }
 
-  /// - Throws: `RemoteSettingError` where a variable is missing.
+  /// Returns the credentials.
+  ///
+  /// - Throws: `RemoteSettingError` if a variable is not set.
   public func credentials() throws -> S3Credentials {
     let variables = variables()
     guard let accessKey = variables["AWS_ACCESS_KEY_ID"], !accessKey.isEmpty else {
@@ -34,25 +36,29 @@ public struct EnvironmentCredentials: S3CredentialSource {
   }
 }
 
-/// Credentials that stay.
+/// Constant credentials.
 public struct FixedCredentials: S3CredentialSource {
   private let value: S3Credentials
 
-  /// - Parameter value: the credentials.
+  /// Creates a source of constant credentials.
+  ///
+  /// - Parameter value: The credentials.
   public init(_ value: S3Credentials) { self.value = value }
 
-  /// The credentials.
+  /// Returns the credentials.
   public func credentials() -> S3Credentials { value }
 }
 
-/// The environment's credentials, else those of the shared file.
+/// The credentials of the environment, or otherwise those of the shared file.
 public struct StandardCredentials: S3CredentialSource {
   private let file = SharedFileCredentials()
 
-  /// The environment and then the file, as other programs look for them.
+  /// Creates a source that reads the environment first and then the file, in the same order as other tools.
   public init() {}
 
-  /// - Throws: `RemoteSettingError` that names both places; `CancellationError` if the task is cancelled.
+  /// Returns the credentials.
+  ///
+  /// - Throws: `RemoteSettingError` that names both locations; `CancellationError` if the task is cancelled.
   public func credentials() async throws -> S3Credentials {
     do {
       return try EnvironmentCredentials().credentials()
@@ -70,54 +76,56 @@ public struct StandardCredentials: S3CredentialSource {
 }
 
 extension S3CredentialSource where Self == StandardCredentials {
-  /// The environment's credentials, else those of the shared file.
+  /// The credentials of the environment, or otherwise those of the shared file.
   public static var standard: Self { StandardCredentials() }
 }
 
 extension S3CredentialSource where Self == EnvironmentCredentials {
-  /// Those of the process's environment.
+  /// The credentials of the environment.
   public static var environment: Self { EnvironmentCredentials() }
 }
 
 extension S3CredentialSource where Self == SharedFileCredentials {
-  /// Those of a profile in a file.
+  /// Returns a source of the credentials of a profile in a file.
   ///
   /// - Parameters:
-  ///   - path: the file; nil for `AWS_SHARED_CREDENTIALS_FILE`, else `~/.aws/credentials`.
-  ///   - profile: the section in it; nil for `AWS_PROFILE`, else `default`.
+  ///   - path: The path of the file, or `nil` for `AWS_SHARED_CREDENTIALS_FILE` or `~/.aws/credentials`.
+  ///   - profile: The section of the file, or `nil` for `AWS_PROFILE`, which defaults to `default`.
   public static func sharedFile(_ path: FilePath? = nil, profile: String? = nil) -> Self {
     SharedFileCredentials(path, profile: profile)
   }
 }
 
 extension S3CredentialSource where Self == FixedCredentials {
-  /// Credentials that stay.
+  /// Returns a source of constant credentials.
   ///
   /// - Parameters:
-  ///   - accessKey: what the server knows the caller by.
-  ///   - secretKey: what signs.
-  ///   - sessionToken: for keys that were lent for a while; nil for others.
+  ///   - accessKey: The public identifier of the caller.
+  ///   - secretKey: The secret that signs requests.
+  ///   - sessionToken: The session token of temporary credentials, or `nil` for permanent ones.
   public static func fixed(accessKey: String, secretKey: String, sessionToken: String? = nil) -> Self {
     FixedCredentials(S3Credentials(accessKey: accessKey, secretKey: secretKey, sessionToken: sessionToken))
   }
 }
 
-/// An access key, and the secret that signs requests. No description of it tells a secret.
+/// An access key and the secret that signs requests. Its descriptions contain no secrets.
 public struct S3Credentials: Hashable, Sendable {
-  /// What the server knows the caller by, which is no secret.
+  /// The identifier of the caller, which is not secret.
   public var accessKey: String
-  /// What signs, and is never sent.
+  /// The secret that signs requests and is never sent.
   public var secretKey: String
-  /// For keys that were lent for a while; nil for others.
+  /// The session token of temporary credentials, or `nil` for permanent ones.
   public var sessionToken: String?
-  /// When they end; nil for those that stay. A minute before it, the source is asked for others.
+  /// The expiry of the credentials, or `nil` for permanent ones. One minute before it, the source provides new ones.
   public var expiry: UnixTime?
 
+  /// Creates credentials.
+  ///
   /// - Parameters:
-  ///   - accessKey: what the server knows the caller by.
-  ///   - secretKey: what signs.
-  ///   - sessionToken: for keys that were lent for a while; nil for others.
-  ///   - expiry: when they end; nil for those that stay.
+  ///   - accessKey: The public identifier of the caller.
+  ///   - secretKey: The secret that signs requests.
+  ///   - sessionToken: The session token of temporary credentials, or `nil` for permanent ones.
+  ///   - expiry: The expiry of the credentials, or `nil` for permanent ones.
   public init(accessKey: String, secretKey: String, sessionToken: String? = nil, expiry: UnixTime? = nil) {
     self.accessKey = accessKey
     self.secretKey = secretKey
@@ -129,11 +137,9 @@ public struct S3Credentials: Hashable, Sendable {
 extension S3Credentials: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
   public var description: String { "access key \(accessKey)" }
   public var debugDescription: String { description }
-  /// The access key alone.
   public var customMirror: Mirror { Mirror(self, children: ["accessKey": accessKey]) }
 }
 
-/// The credentials that an engine uses, until they end or are refused.
 final class CredentialCache: Sendable {
   private let source: any S3CredentialSource
   private let now: @Sendable () -> UnixTime
@@ -144,8 +150,6 @@ final class CredentialCache: Sendable {
     self.now = now
   }
 
-  /// - Parameter engine: what messages call the engine.
-  /// - Throws: `RemoteError` `refused`; `CancellationError`.
   func credentials(for engine: String) async throws -> S3Credentials {
     let now = now()
     if let known = known.withLock({ $0 }), now < known.end { return known.value }
@@ -169,20 +173,21 @@ final class CredentialCache: Sendable {
     return value
   }
 
-  /// The next request asks the source.
   func forget() { known.withLock { $0 = nil } }
 }
 
-/// A profile of the file that AWS's tools share: `~/.aws/credentials`.
+/// A profile of the credentials file of AWS tools, `~/.aws/credentials`.
 public struct SharedFileCredentials: S3CredentialSource {
   private let path: FilePath?
   private let profile: String?
   private let variables: @Sendable () -> [String: String]
   private let reads = BlockingRead<S3Credentials>()
 
+  /// Creates a source that reads a profile of a file.
+  ///
   /// - Parameters:
-  ///   - path: the file; nil for `AWS_SHARED_CREDENTIALS_FILE`, else `~/.aws/credentials`.
-  ///   - profile: the section in it; nil for `AWS_PROFILE`, else `default`.
+  ///   - path: The path of the file, or `nil` for `AWS_SHARED_CREDENTIALS_FILE` or `~/.aws/credentials`.
+  ///   - profile: The section of the file, or `nil` for `AWS_PROFILE`, which defaults to `default`.
   public init(_ path: FilePath? = nil, profile: String? = nil) {
     self.init(path, profile: profile) { ProcessInfo.processInfo.environment }
   }
@@ -193,10 +198,10 @@ public struct SharedFileCredentials: S3CredentialSource {
     self.variables = variables
   }
 
-  /// Reads the file, on a thread of its own: it may lie on a server that hangs.
+  /// Reads the file on a separate thread, because the file system may be remote and unresponsive.
   ///
-  /// - Throws: `RemoteSettingError` for a file that cannot be read or that others may read, and for a profile that it does
-  ///   not have whole; `CancellationError` if the task is cancelled.
+  /// - Throws: `RemoteSettingError` for a file that cannot be read or that other users can read, and for a missing or
+  ///   incomplete profile; `CancellationError` if the task is cancelled.
   public func credentials() async throws -> S3Credentials { try await reads.value { try read() } }
 
   private func read() throws -> S3Credentials {
@@ -218,7 +223,6 @@ public struct SharedFileCredentials: S3CredentialSource {
       sessionToken: entries?["aws_session_token"]?.ifNotEmpty)
   }
 
-  /// - Returns: nil for a profile that the text does not have.
   private static func entries(of profile: String, in text: String) -> [String: String]? {
     var entries: [String: String]?
     var isWanted = false

@@ -1,17 +1,15 @@
 #if Remote
-  /// Which server has which keys: one server with all, or the nodes of a cluster.
   struct ClusterTopology: Hashable, Sendable {
-    /// Servers that take changes, in the order of their addresses. Replicas are not asked.
+    /// The servers that accept changes, sorted by address. Replicas are not used.
     let primaries: [ValkeyAddress]
-    /// For each slot, its place in `primaries`. Empty for one server with all.
+    /// The index in `primaries` for each slot, or an empty array for a single server.
     private let owners: [UInt16]
 
-    /// Whether the server has told it. One that lets the user not ask may be a node of a cluster all the same.
+    /// The value is `false` for a server that denies the query, because it may still be a node of a cluster.
     let isCertain: Bool
 
     private static let nobody = UInt16.max
 
-    /// One server with all keys.
     init(single address: ValkeyAddress, isCertain: Bool = true) {
       primaries = [address]
       owners = []
@@ -20,10 +18,7 @@
 
     var isCluster: Bool { !owners.isEmpty }
 
-    /// What `CLUSTER SLOTS` has answered.
-    ///
-    /// - Parameter speaker: the node that answered.
-    /// - Returns: nil for an answer of another form, or without any slot.
+    /// Parses a reply to `CLUSTER SLOTS`, or returns `nil` if it has another form or no slots.
     init?(slots: RESPValue, from speaker: ValkeyAddress) {
       guard let ranges = slots.elements, !ranges.isEmpty else { return nil }
       var parts: [(ClosedRange<Int>, ValkeyAddress)] = []
@@ -49,7 +44,6 @@
       isCertain = true
     }
 
-    /// The server that has a key; nil if no node has its slot.
     func server(of key: String) -> ValkeyAddress? {
       guard isCluster else { return primaries[0] }
       let owner = owners[ClusterSlot.of(key)]
@@ -58,14 +52,12 @@
   }
 #endif
 
-/// Which of the 16,384 parts of a cluster's keys a key is in.
 enum ClusterSlot {
   static let count = 16384
 
-  /// - Complexity: O(*n*) for *n* bytes of key.
   static func of(_ key: String) -> Int { Int(crc16(tag(of: key)) % UInt16(count)) }
 
-  /// What the slot is made of: the part between the first braces if there is one, so that keys can share a slot.
+  /// The slot depends on the hash tag in the first braces if it is not empty, so that keys can share a slot.
   private static func tag(of key: String) -> Substring.UTF8View {
     let bytes = key.utf8
     guard let open = bytes.firstIndex(of: UInt8(ascii: "{")) else { return bytes[...] }
@@ -74,7 +66,7 @@ enum ClusterSlot {
     return bytes[start..<end]
   }
 
-  /// CRC-16 of XMODEM: the polynomial 0x1021, highest bit first.
+  /// CRC-16/XMODEM, with the polynomial 0x1021 and the most significant bit first.
   private static func crc16(_ bytes: Substring.UTF8View) -> UInt16 {
     bytes.reduce(0) { sum, byte in
       var sum = sum ^ (UInt16(byte) << 8)

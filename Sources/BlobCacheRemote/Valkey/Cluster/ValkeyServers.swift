@@ -2,9 +2,7 @@
   internal import BlobCache
   internal import Locks
 
-  /// The servers of an engine, and which has which key. Commands go to the right one.
   final class ValkeyServers: Sendable {
-    /// Which connections to a server a command goes over.
     private struct Way: Hashable {
       let server: ValkeyAddress
       let isForLarge: Bool
@@ -12,22 +10,18 @@
 
     private struct State {
       var pools: [Way: ValkeyPool] = [:]
-      /// What was learned last.
       var topology: ClusterTopology?
       var learnedAt: ContinuousClock.Instant?
       var learning: Outcome<ClusterTopology>?
-      /// Those that listen for announcements.
       var listeners: [ObjectIdentifier: RESPConnection] = [:]
       var isClosed = false
     }
 
-    /// Commands of more bytes go over connections of their own.
+    /// Larger commands use separate connections.
     static let smallByteCount = 1 << 18
-    /// How often a command is sent on to another node at the most.
     private static let redirectLimit = 5
-    /// A server that has been silent for this long when a request is given up is taken for dead.
+    /// The time without any reply after which a server counts as dead if a request on it is cancelled.
     private static let silenceLimit: Duration = .milliseconds(200)
-    /// The topology is learned anew no sooner.
     private static let learningPause: Duration = .milliseconds(100)
 
     let dialer: ValkeyDialer
@@ -53,7 +47,7 @@
 
     private var closed: RemoteError { RemoteError(.failed, "\(failure.engine) is closed") }
 
-    /// Sees that a connection that listens ends with the engine.
+    /// Registers a subscribed connection, so that it is closed with the engine.
     func keep(_ listener: RESPConnection) throws(RemoteError) {
       let isClosed = state.withLock { state in
         if !state.isClosed { state.listeners[ObjectIdentifier(listener)] = listener }
@@ -72,10 +66,8 @@
   // MARK: - Commands
 
   extension ValkeyServers {
-    /// The reply of the server that has a key.
-    ///
-    /// - Parameter isLarge: whether the command has so many bytes that others are not to wait behind it.
-    /// - Throws: `RemoteError`, also for an error that the server answers; `CancellationError` if the task is cancelled.
+    /// - Parameter isLarge: A Boolean value that indicates whether the command uses a separate connection.
+    /// - Throws: `RemoteError`, also for an error reply; `CancellationError`.
     func reply(to command: RESPCommand, of key: String, isLarge: Bool = false) async throws -> RESPValue {
       let topology = try await topology()
       guard var server = topology.server(of: key) else {
@@ -92,7 +84,7 @@
           let next = ValkeyAddress(words[2], from: server)
         else { throw refused(text, by: server) }
         isAsked = words[0] == "ASK"
-        // The slot has another node for good; `ASK` is about one command.
+        // `MOVED` changes the topology permanently, but `ASK` applies to only one command.
         if !isAsked { renew() }
         server = next
       }
@@ -101,9 +93,6 @@
         "\(failure.engine): the nodes send a command on more than \(Self.redirectLimit) times; look at CLUSTER NODES")
     }
 
-    /// The reply of a server.
-    ///
-    /// - Throws: as `reply(to:of:)`.
     func reply(to command: RESPCommand, from server: ValkeyAddress) async throws -> RESPValue {
       let reply = try await rawReply(to: command, from: server)
       if case .error(let text) = reply { throw refused(text, by: server) }
@@ -124,11 +113,11 @@
         let connection = try await pool.connection()
         let commands = afterAsking ? [RESPCommand("ASKING"), command] : [command]
         let replies = try await connection.send(commands)
-        // Where the node takes no ASKING, its reply to the command misleads.
+        // If the node refuses `ASKING`, its reply to the command is misleading.
         if case .error = replies[0] { return replies[0] }
         return replies[commands.count - 1]
       } catch let error as CancellationError {
-        // A server that does not answer may have a successor.
+        // An unresponsive server may have been replaced.
         if ContinuousClock.now - start >= Self.silenceLimit {
           pool.closeSilent(for: Self.silenceLimit)
           renew()
@@ -157,16 +146,14 @@
   // MARK: - Topology
 
   extension ValkeyServers {
-    /// Which server has which keys. The first call asks; later ones go by what is known, while it is learned anew.
-    ///
-    /// - Throws: `RemoteError` if no server tells it; `CancellationError` if the task is cancelled.
+    /// The first call queries the topology, and later calls return the last known one during a query.
     func topology() async throws -> ClusterTopology {
       if let topology = state.withLock({ $0.topology }) { return topology }
       guard let learning = learn() else { throw closed }
       return try await learning.value()
     }
 
-    /// Has the topology learned anew: a node has another slot than was known, or is dead.
+    /// Starts a query of the topology after a sign that slots have moved or a node is dead.
     func renew() {
       let isRecent = state.withLock { state in
         state.learnedAt.map { ContinuousClock.now - $0 < Self.learningPause } ?? false
@@ -174,9 +161,6 @@
       if !isRecent { _ = learn() }
     }
 
-    /// Begins to learn the topology, unless that is under way.
-    ///
-    /// - Returns: nil if the engine is closed.
     private func learn() -> Outcome<ClusterTopology>? {
       let (outcome, isBegun, known) = state.withLock {
         state -> (Outcome<ClusterTopology>?, Bool, [ValkeyAddress]) in
@@ -203,14 +187,14 @@
           for way in unused.keys { state.pools[way] = nil }
           return Array(unused.values)
         }
-        // Their connections end with the last request on them.
+        // Their connections close after the last request.
         _ = consume unused
         outcome.end(result)
       }
       return outcome
     }
 
-    /// Asks several servers at once: one of them may be dead. The first answer counts.
+    /// Queries several servers concurrently, because some may be dead. The first reply is used.
     private func askForTopology(_ servers: Set<ValkeyAddress>) async throws -> ClusterTopology {
       let limit = settings.connectTime * 3
       return try await withThrowingTaskGroup(of: Result<ClusterTopology, any Error>?.self) { group in
@@ -238,7 +222,7 @@
           case nil: rest = 0
           }
         }
-        // What can be changed tells more than what cannot be reached.
+        // A refusal takes precedence over an unreachable server, because the user can correct its cause.
         let refusal = failures.first { ($0 as? RemoteError)?.kind == .refused }
         throw refusal ?? failures.first
           ?? RemoteError(
@@ -253,7 +237,7 @@
       case .error(let text) where text.contains("cluster support disabled") || text.hasPrefix("ERR unknown"):
         return ClusterTopology(single: server)
       case .error(let text) where text.hasPrefix("NOPERM"):
-        // The user may not ask. If it is a node of a cluster, it sends commands on.
+        // The user lacks the permission for the query. A node of a cluster still redirects commands.
         return ClusterTopology(single: server, isCertain: false)
       case .error(let text): throw failure.error(reply: text, from: server)
       default:

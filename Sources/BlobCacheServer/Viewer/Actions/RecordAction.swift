@@ -2,11 +2,9 @@ internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
 
-/// What a form on a record's page does with the record.
 enum RecordAction: String, CaseIterable, Sendable {
   case lock, unlock, unlockAll, touch, remove
 
-  /// Of its button.
   var title: String {
     switch self {
     case .lock: "Lock"
@@ -17,7 +15,6 @@ enum RecordAction: String, CaseIterable, Sendable {
     }
   }
 
-  /// What is said when it is done.
   var past: String {
     switch self {
     case .lock: "The record was locked"
@@ -54,15 +51,13 @@ extension BlobResponder {
   }
 }
 
-/// The fields of a form that a page of the viewer has sent.
 struct FormFields {
   private let fields: [(name: String, value: String)]
 
-  /// Bytes of a form: a key of the longest kind, each byte of it an escape.
+  /// The limit fits a key of maximum length with every byte escaped.
   static let largestByteCount = 32 << 10
   static let tokenName = "token"
 
-  /// - Throws: 400 for wrong escapes.
   init(_ text: String) throws(Refusal) {
     var fields: [(name: String, value: String)] = []
     for part in text.split(separator: "&") {
@@ -81,9 +76,7 @@ struct FormFields {
 }
 
 extension BlobResponder {
-  /// The fields of a request whose form came from a page of this process.
-  ///
-  /// - Throws: 403 for another; 413 and 415 for what is no form.
+  /// - Throws: 403 for a form of another origin; 413 and 415 if the body is not a form.
   func form(of request: ServerRequest) async throws -> FormFields {
     guard let type = request.fields["Content-Type"].flatMap({ MediaType($0) }), type.isForm else {
       throw Refusal(415, "this takes a form of a page of the viewer")
@@ -101,7 +94,7 @@ extension BlobResponder {
     guard body.count <= FormFields.largestByteCount else { throw Self.tooLargeForm }
     guard let text = String(validating: body, as: UTF8.self) else { throw Refusal(400, "the form is not UTF-8") }
     let fields = try FormFields(text)
-    // A page of another site can send a form, and cannot read one.
+    // A page of another site can send a form, but cannot read the token.
     guard let token = fields[FormFields.tokenName], viewer.isFormToken(token) else {
       throw Refusal(403, "the form is not one of this server's since its start: load its page anew and try again")
     }

@@ -1,12 +1,10 @@
 internal import TextFormats
 
-/// Columns over labels, each of one or more parts that stand on each other. It is as wide as its place.
 struct ColumnChart {
   struct Column {
     let label: String
-    /// What is said of the column where the pointer is.
     let title: String
-    /// From the bottom up.
+    /// The parts from bottom to top.
     let parts: [Part]
 
     var total: Double { parts.reduce(0) { $0 + $1.value } }
@@ -17,10 +15,9 @@ struct ColumnChart {
     let colour: ChartColour
   }
 
-  /// What it shows, for those who hear it.
+  /// The description for screen readers.
   let title: String
   let columns: [Column]
-  /// The text of a number at the axis.
   var text: (Double) -> String = { Quantities.count(Int64($0)) }
 
   private static let (height, top, bottom) = (150, 14, 20)
@@ -30,7 +27,7 @@ struct ColumnChart {
     let most = columns.map(\.total).max() ?? 0
     guard most > 0 else { return "<p class=\"empty\">\(title): nothing yet</p>" }
     let floor = Self.height - Self.bottom
-    // A few columns stand at the right, no wider than many do.
+    // A few columns are aligned to the right, with the same width as in a full chart.
     let step = 100.0 / Double(max(columns.count, Self.fewestPlaces))
     let left = 100 - step * Double(columns.count)
     var marks: HTML = ""
@@ -60,14 +57,13 @@ struct ColumnChart {
       """
   }
 
-  /// With two digits behind the point, which is finer than any screen.
+  /// Two decimal places exceed the resolution of any screen.
   static func number(_ value: Double) -> String {
     guard value.isFinite else { return "0" }
     return "\((value * 100).rounded() / 100)"
   }
 }
 
-/// What a mark of a chart stands for. The style sheet has the colours, those of the night too.
 enum ChartColour: String {
   case first, second, third, fourth
 
@@ -75,7 +71,6 @@ enum ChartColour: String {
 }
 
 extension HTML {
-  /// What the colours of a chart stand for.
   static func legend(_ entries: [(colour: ChartColour, text: String)]) -> HTML {
     "<p class=\"legend\">\(entries.map { "<span><i class=\"\($0.colour.name)\"></i>\($0.text)</span>" as HTML })</p>"
   }

@@ -1,17 +1,13 @@
-/// Curves over time, from the left edge to the right one. It is as wide as its place.
 struct LineChart {
   struct Curve {
     let colour: ChartColour
-    /// One for each point of time, at equal distances.
     let values: [Double]
   }
 
-  /// What it shows, for those who hear it.
+  /// The description for screen readers.
   let title: String
   let curves: [Curve]
-  /// The text of a number at the axis.
   let text: (Double) -> String
-  /// Whether the lowest line is 0; else it is the least value.
   var beginsAtZero = true
 
   private static let (height, top, bottom) = (130, 16, 8)

@@ -2,7 +2,6 @@ internal import BlobRecord
 internal import BlobStore
 internal import TextFormats
 
-/// Charts of the last collections, the latest at the right.
 struct PassCharts {
   let passes: [BlobStore.RecentPass]
   let now: UnixTime

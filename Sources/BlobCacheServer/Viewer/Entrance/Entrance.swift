@@ -1,20 +1,16 @@
 internal import Locks
 internal import TextFormats
 
-/// The way into a server that was started for one browser.
-///
-/// A token that works once is exchanged for a cookie, which every request needs from then on: other users of the machine
-/// reach its ports, too.
+/// A one-time token is exchanged for a cookie, because other users of the machine can also connect to its ports.
 final class Entrance: Sendable {
-  /// nil once it was used.
+  /// `nil` after its use.
   private let token: Lock<String?>
-  /// Browsers send the cookies of a host to all its ports, so each server's has a name of its own.
+  /// Browsers send a host's cookies to all its ports. Therefore each server has a unique cookie name.
   private let cookieName = "blobcache-" + RandomToken.make().prefix(8)
   private let secret = RandomToken.make()
 
   init(token: String) { self.token = Lock(token) }
 
-  /// Whether a request has the cookie.
   func admits(_ request: ServerRequest) -> Bool {
     guard let cookies = request.fields.list("Cookie") else { return false }
     return cookies.split { $0 == ";" || $0 == "," }.contains { cookie in
@@ -24,9 +20,6 @@ final class Entrance: Sendable {
     }
   }
 
-  /// Exchanges the token for the cookie.
-  ///
-  /// - Throws: 403 if it is not the token, or was used before.
   func enter(with text: String?) throws(Refusal) -> ServerResponse {
     let isRight = token.withLock { token in
       guard let known = token, let text, RandomToken.areEqual(text, known) else { return false }
@@ -36,7 +29,7 @@ final class Entrance: Sendable {
     guard isRight else { throw Self.refusal }
     var response = BlobResponder.redirection(to: "./")
     response.fields.append("Set-Cookie", "\(cookieName)=\(secret); Path=/; HttpOnly; SameSite=Strict")
-    // The address has the token.
+    // The page's address contains the token.
     response.fields.append("Referrer-Policy", "no-referrer")
     return response
   }
@@ -45,14 +38,14 @@ final class Entrance: Sendable {
     403, "this server is for the browser that opened it first; `blobcache view` starts another, and prints its address")
 }
 
-/// Texts that nobody can guess.
+/// Random tokens that cannot be guessed.
 package enum RandomToken {
-  /// 128 bits of the system's randomness, in hexadecimal digits.
+  /// Returns 128 bits of the system's randomness in hexadecimal digits.
   package static func make() -> String {
     (0..<2).map { _ in Hexadecimal.text(UInt64.random(in: .min ... .max), digits: 16) }.joined()
   }
 
-  /// Compares in a time that tells nothing of where the texts differ.
+  /// Compares in constant time.
   static func areEqual(_ a: String, _ b: String) -> Bool {
     guard a.utf8.count == b.utf8.count else { return false }
     return zip(a.utf8, b.utf8).reduce(0) { $0 | ($1.0 ^ $1.1) } == 0

@@ -1,10 +1,7 @@
 internal import BlobRecord
 internal import TextFormats
 
-/// Markup of a page, in which every text is escaped.
-///
-/// In a literal, what stands there is markup, and what is put into it is text, unless it is `HTML` itself. Attributes
-/// stand in double quotes.
+/// Literals and interpolated `HTML` values are markup, and other values are escaped. Attributes have double quotes.
 struct HTML: ExpressibleByStringInterpolation, Sendable {
   private(set) var text: String
 
@@ -36,7 +33,7 @@ struct HTML: ExpressibleByStringInterpolation, Sendable {
 }
 
 extension HTML {
-  /// What would end a text or an attribute becomes a reference (HTML, 13.1.4).
+  /// Replaces characters that would end a text or an attribute with character references (HTML, 13.1.4).
   fileprivate static func escape(_ plain: String, into text: inout String) {
     for scalar in plain.unicodeScalars {
       switch scalar {
@@ -50,9 +47,7 @@ extension HTML {
     }
   }
 
-  /// A text whose control characters, and those that turn its direction, are written out.
-  ///
-  /// A key must not look like another one, nor change what stands beside it.
+  /// Makes control characters visible, because a key must not look like another key or change adjacent text.
   static func visible(_ text: String) -> HTML {
     guard text.unicodeScalars.contains(where: \.isUnseen) else { return "<bdi>\(text)</bdi>" }
     var html: HTML = "<bdi>"
@@ -80,7 +75,7 @@ extension HTML {
 }
 
 extension Unicode.Scalar {
-  /// Control characters, characters without width, separators of lines, and what changes the direction of text.
+  /// Includes zero-width characters, line separators, and characters that change the text direction.
   fileprivate var isUnseen: Bool {
     switch value {
     case 0x00...0x1F, 0x7F...0x9F, 0xAD, 0x61C, 0x200B...0x200F, 0x2028...0x202E, 0x2060...0x206F, 0xFEFF,
@@ -92,7 +87,7 @@ extension Unicode.Scalar {
 }
 
 extension Quantities {
-  /// With a thin space between groups of three digits: `1 000 000`.
+  /// The groups of three digits are separated with thin spaces: `1 000 000`.
   static func count(_ number: Int64) -> String {
     let digits = "\(number.magnitude)"
     var text = ""
@@ -107,13 +102,11 @@ extension Quantities {
 }
 
 extension HTML {
-  /// A moment, with its date behind it.
   static func time(_ time: UnixTime, now: UnixTime) -> HTML {
     let date = time.iso8601
     return "<time datetime=\"\(date)\" title=\"\(date)\">\(time.relative(to: now))</time>"
   }
 
-  /// A number of bytes, with all its digits behind it.
   static func bytes(_ count: Int64) -> HTML {
     "<span title=\"\(Quantities.count(count)) bytes\">\(Quantities.bytes(count))</span>"
   }

@@ -1,13 +1,9 @@
-/// What stands around the content of every page.
 struct PageFrame {
-  /// Of the window, before the name of the program.
   var title: String
-  /// The entry of the menu that the page belongs to.
   var section: Section?
   var directory: String
   var isReadOnly = false
 
-  /// An entry of the menu.
   enum Section: String, CaseIterable {
     case overview = "Overview"
     case records = "Records"

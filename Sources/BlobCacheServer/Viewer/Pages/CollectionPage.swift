@@ -4,7 +4,6 @@ internal import BlobStore
 internal import TextFormats
 
 extension BlobResponder {
-  /// What collections have done, in whichever process, and the forms that begin one.
   func collectionPage(_ tokenField: HTML?) async throws -> ServerResponse {
     let page = CollectionPage(
       collections: try await cache.statistics(), passes: try await cache.recentPasses(),
@@ -13,7 +12,6 @@ extension BlobResponder {
     return self.page("Collections", .collections, page.content)
   }
 
-  /// Makes a collection, or tells what one would remove, which comes first.
   func collectByForm(_ form: FormFields) async throws -> ServerResponse {
     var options = BlobStore.CollectionOptions(dryRun: form["run"] != "real")
     options.requiresCache = true
@@ -32,7 +30,6 @@ struct CollectionPage {
   let collections: BlobStore.CollectionStatistics
   let passes: [BlobStore.RecentPass]
   let verification: Verification.Look?
-  /// nil if nothing may be changed.
   let tokenField: HTML?
   let now: UnixTime
 
@@ -128,7 +125,6 @@ struct CollectionPage {
   }
 }
 
-/// What a collection has done, or would do.
 struct CollectionReportPage {
   let report: BlobStore.CollectionReport
   let tokenField: HTML

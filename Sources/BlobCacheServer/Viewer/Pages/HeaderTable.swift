@@ -2,7 +2,6 @@ internal import BlobRecord
 internal import BlobStore
 internal import TextFormats
 
-/// The 64 bytes of a header: each field's place, value, meaning and verdict, and the bytes themselves.
 struct HeaderTable {
   let inspection: RecordInspection
   let now: UnixTime
@@ -30,7 +29,6 @@ struct HeaderTable {
       "<div class=\"scroll\"><table class=\"bytes\" aria-label=\"Bytes of the header\"><tbody>\(lines)</tbody></table></div>"
   }
 
-  /// Why there are no bytes to show.
   private var nothing: HTML {
     inspection.packed == nil ? "The file is empty." : "The header in the pack is damaged, so it makes no file."
   }

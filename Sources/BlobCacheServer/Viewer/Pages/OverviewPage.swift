@@ -4,9 +4,7 @@ internal import BlobStore
 internal import TextFormats
 
 extension BlobResponder {
-  /// How full the directory is and how well it works: numbers that are known without a look at any record.
-  ///
-  /// Sizes and ages need a walk over all records, which is made by itself only if there are few.
+  /// Sizes and ages require a scan of all records, which starts automatically only for a small directory.
   func overview(_ target: RequestTarget) async throws -> ServerResponse {
     let usage = try await cache.usageEstimate()
     let traffic = try await cache.traffic()
@@ -34,14 +32,12 @@ struct OverviewPage {
   let collections: BlobStore.CollectionStatistics
   let passes: [BlobStore.RecentPass]
   let samples: [Samples.Sample]
-  /// nil if no walk was made.
   let survey: Surveys.Look?
   let sizeLimit: Int64?
-  /// nil without a remote tier.
   let remote: RemoteCard?
   let now: UnixTime
 
-  /// A walk over so many takes less time than a person notices.
+  /// A scan of this number of records takes less time than a user notices.
   static let mostRecordsForSurvey: Int64 = 20_000
 
   var content: HTML {
@@ -77,7 +73,6 @@ struct OverviewPage {
       """
   }
 
-  /// Shown where there are packs.
   private var packed: HTML {
     guard packs.packs > 0 else { return "" }
     let note: HTML =
@@ -153,7 +148,6 @@ struct OverviewPage {
       """
   }
 
-  /// How far a walk has come, unless it is over.
   static func progress(of survey: Surveys.Look, expected: Int64?) -> HTML {
     if let failure = survey.failure { return "<p class=\"failure\" role=\"alert\">\(failure)</p>" }
     guard !survey.isWhole else { return "" }
@@ -194,7 +188,6 @@ struct OverviewPage {
   }
 }
 
-/// What the directory has to do with the tier that other machines share.
 struct RemoteCard {
   let status: RemoteStatus
 

@@ -3,21 +3,17 @@ internal import BlobRecord
 internal import BlobStore
 internal import TextFormats
 
-/// What a page shows of a payload.
 enum Preview: Sendable {
   case image
   case audio
   case video
-  /// The beginning of a text, and whether there is more.
   case text(String, isCut: Bool)
-  /// The first bytes of anything else, and whether there are more.
   case bytes([UInt8], isCut: Bool)
-  /// Nothing can be shown, for a reason.
   case none(String)
 
   private static let textByteCount: Int64 = 16 << 10
   private static let shownByteCount: Int64 = 256
-  /// A larger image is not sent unasked.
+  /// A larger image is not sent automatically.
   private static let largestImage: Int64 = 16 << 20
 
   init(of inspection: RecordInspection, _ reference: RecordReference, _ cache: BlobCache) async throws {
@@ -79,7 +75,6 @@ enum Preview: Sendable {
 
   private static func cut(_ isCut: Bool) -> HTML { isCut ? "<p class=\"hint\">There is more.</p>" : "" }
 
-  /// Sixteen bytes a line: their offset, their digits, and those that are letters.
   private static func dump(_ bytes: [UInt8]) -> String {
     stride(from: 0, to: bytes.count, by: 16).map { start in
       let line = bytes[start..<min(start + 16, bytes.count)]
@@ -91,14 +86,9 @@ enum Preview: Sendable {
   }
 }
 
-/// The content type that a page of the viewer shows a payload as: an image without scripts, audio or video.
 struct ShownType: Sendable {
   let essence: String
 
-  /// - Parameters:
-  ///   - stored: what was sent with the blob.
-  ///   - kind: what the payload looks like.
-  /// - Returns: nil for a payload that is not shown in place.
   init?(stored: MediaType?, kind: PayloadKind) {
     if let stored, stored.isPassive {
       essence = stored.text
@@ -117,7 +107,7 @@ struct ShownType: Sendable {
 }
 
 extension BlobResponder {
-  /// A payload for the page of its record: as what it looks like, or as a file to keep. It is not touched.
+  /// The payload is sent for display or as a download, and the record is not touched.
   func payload(_ target: RequestTarget, _ request: ServerRequest) async throws -> ServerResponse {
     guard case .key(let key) = try RecordReference(target.parameter) else {
       throw Refusal(400, "a payload is asked for by its key")

@@ -5,7 +5,6 @@ internal import SystemPackage
 internal import TextFormats
 
 extension BlobResponder {
-  /// One record: its fields, its verdict, its bytes, what its payload looks like, and what may be done with it.
   func recordPage(_ target: RequestTarget, _ tokenField: HTML?) async throws -> ServerResponse {
     let reference = try RecordReference(target.parameter)
     let checksAll = target.parameter("check") != nil
@@ -19,7 +18,6 @@ extension BlobResponder {
     return self.page(page.title, .records, page.content)
   }
 
-  /// - Throws: 404 where there is no such record.
   private func inspect(
     _ reference: RecordReference, checkingUpTo byteCount: UInt64
   ) async throws -> RecordInspection {
@@ -35,7 +33,6 @@ extension BlobResponder {
     }
   }
 
-  /// The record's file, relative to the directory.
   private func file(of reference: RecordReference) throws -> String {
     switch reference {
     case .key(let key):
@@ -43,7 +40,7 @@ extension BlobResponder {
       _ = path.removePrefix(cache.directory)
       return path.string
     case .file(let file):
-      // Where records lie, and nowhere else: in a subdirectory, or beside those.
+      // Only paths of records are permitted: files in the directory or in one of its subdirectories.
       let parts = file.split(separator: "/", omittingEmptySubsequences: false)
       guard (1...2).contains(parts.count), !file.utf8.contains(0),
         parts.allSatisfy({ !$0.isEmpty && !$0.hasPrefix(".") })
@@ -58,14 +55,12 @@ struct RecordPage {
   let file: String
   let inspection: RecordInspection
   let preview: Preview
-  /// What was done last, for a page that a form has led to.
   let done: RecordAction?
   let wasCheckedWhole: Bool
-  /// nil if nothing may be changed.
   let tokenField: HTML?
   let now: UnixTime
 
-  /// A larger payload is compared with its checksum when that is asked for.
+  /// Larger payloads are verified only on request.
   static let checkedByteCount: UInt64 = 16 << 20
 
   var title: String {
@@ -134,7 +129,6 @@ struct RecordPage {
     return "<dl>\(rows.map { "<dt>\($0.name)</dt><dd>\($0.value)</dd>" as HTML })</dl>"
   }
 
-  /// Where a packed record lies.
   private var place: HTML {
     guard let place = inspection.packed else { return "" }
     return """

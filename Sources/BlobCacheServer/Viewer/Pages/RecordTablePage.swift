@@ -4,7 +4,6 @@ internal import BlobStore
 internal import TextFormats
 
 extension BlobResponder {
-  /// A page of the table of records: as the directory has them, or the first of an order.
   func recordTable(_ target: RequestTarget) async throws -> ServerResponse {
     let query = try RecordTableQuery(target)
     let usage = try await cache.usageEstimate()
@@ -33,21 +32,18 @@ extension BlobResponder {
   }
 }
 
-/// What a table is to have, as the parameters of its page say.
 struct RecordTableQuery {
   var prefix = ""
-  /// `all`, or a state as the listing takes it.
   var state = "all"
   var states = Set(RecordState.allCases)
-  /// nil for the order of the directory, which needs no walk.
+  /// `nil` for the directory order, which requires no scan.
   var order: RecordOrder?
   var start = WalkPosition.start
-  /// How far into the directory the page begins, in percent; nil for one that follows another.
+  /// The start position in percent of the directory, or `nil` for a page that follows another one.
   var percent: Int?
 
   static let pageSize = 100
 
-  /// - Throws: 400 for a value that a page of the viewer would not ask for.
   init(_ target: RequestTarget) throws(Refusal) {
     for (name, value) in target.query {
       switch name {
@@ -69,13 +65,12 @@ struct RecordTableQuery {
           throw Refusal(400, "a place in the directory is a number from 0 to 99")
         }
         percent = number
-      // What other pages say with a link.
+      // Parameters of links from other pages.
       default: continue
       }
     }
   }
 
-  /// A page of the same records.
   func link(order: RecordOrder?) -> ViewerLink {
     ViewerLink(.records).with("prefix", prefix.isEmpty ? nil : prefix).with("state", state == "all" ? nil : state)
       .with("sort", order?.rawValue)
@@ -85,15 +80,12 @@ struct RecordTableQuery {
 struct RecordTablePage {
   let query: RecordTableQuery
   let notice: HTML
-  /// How many records there are; nil if that is not known.
   let count: Int64?
   let now: UnixTime
   var rows: [RecordRow] = []
-  /// Where the next page begins.
   var next: WalkPosition?
   var survey: Surveys.Look?
 
-  /// Whether locks are what the page is about.
   private var isAboutLocks: Bool { query.state == "locked" }
 
   var content: HTML {
@@ -134,7 +126,6 @@ struct RecordTablePage {
     return "<option value=\"\(value)\"\(selected)>\(title)</option>"
   }
 
-  /// Places in a large directory.
   private var jumps: HTML {
     guard query.order == nil, (count ?? 0) > 1000 else { return "" }
     let links = stride(from: 0, to: 100, by: 10).map { share -> HTML in
@@ -165,7 +156,6 @@ struct RecordTablePage {
       """
   }
 
-  /// The head of a column, which orders the table by it; the other way round if it is so ordered.
   private func head(_ title: String, _ order: RecordOrder, _ reverse: RecordOrder?) -> HTML {
     let isOrdered = query.order == order
     let isReversed = reverse != nil && query.order == reverse
@@ -174,7 +164,6 @@ struct RecordTablePage {
     return "<th class=\"number\"\(sorted)><a href=\"\(query.link(order: next))\">\(title)</a></th>"
   }
 
-  /// A table of a walk that is not over is replaced as it goes on.
   private var reloads: HTML { survey.map { !$0.isWhole } ?? false ? " id=\"rows\" data-live" : "" }
 
   private func row(_ row: RecordRow) -> HTML {
@@ -182,7 +171,6 @@ struct RecordTablePage {
     return Self.row(row, locked, now: now)
   }
 
-  /// A table without orders.
   static func table(of rows: [RecordRow], now: UnixTime) -> HTML {
     """
     <div class="scroll"><table class="records"><thead><tr><th>State</th><th>Key</th><th class="number">Size</th>\
@@ -191,14 +179,13 @@ struct RecordTablePage {
     """
   }
 
-  /// - Parameter more: further cells, before the last.
   static func row(_ row: RecordRow, _ more: HTML = "", now: UnixTime) -> HTML {
     let name: HTML =
       switch row.reference {
       case .key(let key): .visible(key)
       case .file(let file): "<span class=\"file\">\(HTML.visible(file))</span>"
       }
-    // A packed record that does not tell its key has no page.
+    // A packed record without a known key has no page.
     let hasPage = if case .file(let file) = row.reference { !file.hasPrefix(".") } else { true }
     let linked: HTML = hasPage ? "<a href=\"\(ViewerLink.record(row.reference))\">\(name)</a>" : name
     let note = row.damage ?? row.mediaType

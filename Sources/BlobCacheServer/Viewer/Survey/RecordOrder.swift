@@ -2,7 +2,6 @@ internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
 
-/// An order of records that a table can have. The names are those of the parameter `sort`.
 enum RecordOrder: String, CaseIterable, Sendable {
   case largest = "size"
   case smallest = "-size"
@@ -11,7 +10,7 @@ enum RecordOrder: String, CaseIterable, Sendable {
   case nextToExpire = "expiry"
   case mostUsed = "uses"
 
-  /// Of two records, the one with the lesser rank comes first; nil for one that has no place in the order.
+  /// The records are sorted by ascending rank. A record with the rank `nil` is omitted.
   func rank(_ row: RecordRow) -> Int64? {
     switch self {
     case .largest: -row.byteCount
@@ -35,7 +34,6 @@ enum RecordOrder: String, CaseIterable, Sendable {
   }
 }
 
-/// The first records of an order, among any number.
 struct FirstRecords: Sendable {
   static let limit = 200
 
@@ -45,7 +43,7 @@ struct FirstRecords: Sendable {
 
   init(_ order: RecordOrder) { self.order = order }
 
-  /// - Complexity: O(1) for a record that is not among them, which most are not.
+  /// - Complexity: O(1) for a record that is not among the first ones, which is the usual case.
   mutating func add(_ row: RecordRow) {
     guard let rank = order.rank(row) else { return }
     if rows.count == Self.limit {
@@ -63,24 +61,23 @@ struct FirstRecords: Sendable {
   }
 }
 
-/// What a table shows of a record.
 struct RecordRow: Sendable {
   let reference: RecordReference
   let state: RecordState
-  /// Of the payload; of the whole file where the header is not sound.
+  /// The size of the payload, or of the whole file if the header is damaged.
   let byteCount: Int64
   let updated: UnixTime?
-  /// nil for a record that is locked, and where the header is not sound.
+  /// `nil` for a locked record and for a damaged header.
   let expiry: UnixTime?
   let lockCount: UInt32
-  /// When the file was last changed: at the latest then it was locked.
+  /// The time of the file's last change, since which a locked record has been locked at the latest.
   let changed: UnixTime
   let mediaType: String?
   let damage: String?
-  /// About how often it was used lately; nil where no uses are counted.
+  /// The approximate number of recent uses, or `nil` if uses are not counted.
   let useCount: Int?
 
-  /// - Parameter found: what a look at the payload has told; nil if there was none.
+  /// - Parameter found: The result of an inspection with the payload, or `nil` if none was performed.
   init(_ entry: RecordEntry, useCount: Int?, found: RecordInspection? = nil) {
     reference = entry.key.map { .key($0.string) } ?? .file(entry.file)
     state = found?.state ?? entry.state

@@ -1,9 +1,7 @@
 internal import BlobRecord
 internal import BlobStore
 
-/// What a walk over records has told so far.
 struct SurveyResult: Sendable {
-  /// Records of a state, and their bytes.
   struct Tally: Sendable {
     var records: Int64 = 0
     var bytes: Int64 = 0
@@ -22,7 +20,7 @@ struct SurveyResult: Sendable {
   mutating func add(_ row: RecordRow, now: UnixTime) {
     examined += 1
     states[row.state, default: Tally()].records += 1
-    // The header of a damaged file may say anything.
+    // The header of a damaged file can contain any size.
     states[row.state, default: Tally()].bytes.saturatingAdd(row.byteCount)
     if let updated = row.updated {
       sizes.add(row.byteCount, byteCount: row.byteCount)
@@ -33,12 +31,9 @@ struct SurveyResult: Sendable {
   }
 }
 
-/// How many records lie between bounds, and their bytes.
 struct Histogram: Sendable {
   struct Bin: Sendable {
-    /// Such as `4K`: the upper bound.
     let label: String
-    /// The first number that belongs to the next bin.
     let end: Int64
     var records: Int64 = 0
     var bytes: Int64 = 0
@@ -47,13 +42,13 @@ struct Histogram: Sendable {
   private(set) var bins: [Bin]
 
   mutating func add(_ value: Int64, byteCount: Int64) {
-    // Few bins: the last takes all that is left.
+    // A linear search suffices for a few bins. The last bin has no upper bound.
     let index = bins.firstIndex { value < $0.end } ?? bins.count - 1
     bins[index].records += 1
     bins[index].bytes = bins[index].bytes.addingReportingOverflow(byteCount).partialValue
   }
 
-  /// Of payloads, in bytes.
+  /// The histogram of payload sizes in bytes.
   static var sizes: Histogram {
     var bins: [Bin] = []
     for (label, power) in [
@@ -62,7 +57,7 @@ struct Histogram: Sendable {
     return Histogram(bins: bins + [Bin(label: "more", end: .max)])
   }
 
-  /// Of the time since the last update, in seconds.
+  /// The histogram of the times since the last update, in seconds.
   static var ages: Histogram {
     var bins: [Bin] = []
     for (label, seconds) in [

@@ -3,22 +3,16 @@ internal import BlobRecord
 internal import BlobStore
 internal import Locks
 
-/// The walks over all records that pages have asked for, and what they have told.
-///
-/// A page never waits for a whole walk. It shows what is known, and asks again. A walk that no page asks for any more ends.
+/// A page never waits for a complete scan, but displays the known results and polls. Without polls, the scan ends.
 final class Surveys: Sendable {
-  /// Which records a survey is of.
   struct Scope: Hashable, Sendable {
     var prefix = ""
     var states = Set(RecordState.allCases)
   }
 
-  /// What is known when a page is made.
   struct Look: Sendable {
     let result: SurveyResult
-    /// Whether every record was met that is there.
     let isWhole: Bool
-    /// Why the walk has ended before.
     let failure: String?
   }
 
@@ -30,7 +24,7 @@ final class Surveys: Sendable {
     var ended: ContinuousClock.Instant?
     var failure: String?
 
-    /// A walk that took long is not begun anew soon.
+    /// The validity of a result increases with the duration of its scan.
     var isKept: Bool {
       guard let ended else { return true }
       let age = ContinuousClock.now - ended
@@ -45,17 +39,15 @@ final class Surveys: Sendable {
 
   private let state = Lock(State())
 
-  /// Other walks are given up: each keeps a thread busy.
+  /// The least recently requested scan beyond the limit is cancelled, because each occupies a thread.
   private static let mostWalks = 4
-  /// How long a walk goes on that no page asks for.
+  /// A scan ends if no page polls it for this time.
   private static let patience: Duration = .seconds(15)
-  /// How long a page waits for a walk, which is long enough for thousands of records.
+  /// A page waits for a scan for this time, which suffices for thousands of records.
   private static let wait: Duration = .milliseconds(150)
   private static let pageSize = 256
 
-  /// What a survey knows after a moment; it is begun if there is none.
-  ///
-  /// - Parameter anew: whether a walk that has ended is made again.
+  /// Starts the scan if necessary, and returns its results after a short wait. With `anew`, it is repeated.
   func look(at scope: Scope, of cache: BlobCache, anew: Bool = false) async throws -> Look {
     begin(scope, cache, anew)
     let deadline = ContinuousClock.now + Self.wait
@@ -69,7 +61,6 @@ final class Surveys: Sendable {
     }
   }
 
-  /// What a survey has told before; nil if none was made.
   func known(_ scope: Scope) -> Look? {
     state.withLock { state in
       state.walks[scope]?.lastAsked = .now
@@ -110,13 +101,12 @@ final class Surveys: Sendable {
     }
   }
 
-  /// - Returns: false if the walk is not wanted any more.
   private func add(
     _ entries: [RecordEntry], _ uses: [Int]?, to scope: Scope, _ number: Int, _ now: UnixTime
   ) -> Bool {
     let rows = entries.enumerated().map { RecordRow($1, useCount: uses?[$0]) }
     return state.withLock { state in
-      // No copy of the walk, which would double its lists.
+      // The result is modified in place, because a copy would duplicate its arrays.
       guard state.walks[scope]?.number == number, let lastAsked = state.walks[scope]?.lastAsked else { return false }
       guard ContinuousClock.now - lastAsked < Self.patience else {
         state.walks[scope] = nil
@@ -136,7 +126,6 @@ final class Surveys: Sendable {
   }
 }
 
-/// What the directory's counters said while somebody looked.
 final class Samples: Sendable {
   struct Sample: Sendable {
     let time: UnixTime
@@ -144,19 +133,18 @@ final class Samples: Sendable {
     let usage: BlobStore.UsageEstimate?
   }
 
-  /// Some minutes' worth at a sample every two seconds.
+  /// The samples of six minutes, at one sample every two seconds.
   private static let limit = 180
-  /// A longer gap begins anew: between its ends, nothing is known.
+  /// After a longer gap in seconds the curve restarts, because the values in between are unknown.
   private static let longestGap: Int64 = 30
 
   private let samples = Lock<[Sample]>([])
 
-  /// - Returns: all that were taken without a gap, this one the last.
   func add(_ sample: Sample) -> [Sample] {
     samples.withLock { samples in
       if let last = samples.last {
         let gap = sample.time.seconds - last.time.seconds
-        // Counters that were begun anew, and a clock that was set back, begin the curve anew, too.
+        // The curve also restarts after a counter reset or a clock that was set back.
         if gap < 0 || gap > Self.longestGap || sample.traffic.hits < last.traffic.hits { samples = [] }
         if gap == 0, !samples.isEmpty { samples.removeLast() }
       }

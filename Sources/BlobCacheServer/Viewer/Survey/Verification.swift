@@ -3,20 +3,15 @@ internal import BlobRecord
 internal import BlobStore
 internal import Locks
 
-/// A look at every byte of the directory, which goes on while pages tell how far it has come. There is one at a time.
-///
-/// It goes record by record, so that it ends with the cache, and other walks have their turns.
+/// Inspects one record after the other, so that it ends with the cache and other scans can make progress.
 final class Verification: Sendable {
   struct Look: Sendable {
     fileprivate(set) var began: UnixTime
     fileprivate(set) var soundRecords: Int64 = 0
     fileprivate(set) var bytes: Int64 = 0
-    /// Damaged and unreadable files.
     fileprivate(set) var badFiles: Int64 = 0
-    /// The first of them.
     fileprivate(set) var firstBad: [RecordRow] = []
     fileprivate(set) var isOver = false
-    /// Why it has ended before.
     fileprivate(set) var failure: String?
   }
 
@@ -24,10 +19,8 @@ final class Verification: Sendable {
   private static let mostShown = 200
   private static let pageSize = 64
 
-  /// nil before the first one.
   var latest: Look? { look.withLock { $0 } }
 
-  /// Begins one, unless one is running.
   func begin(_ cache: BlobCache) {
     let isNew = look.withLock { look in
       if let look, !look.isOver, look.failure == nil { return false }
@@ -54,15 +47,14 @@ final class Verification: Sendable {
     var row = RecordRow(entry, useCount: nil)
     if [.live, .locked, .expired].contains(entry.state) {
       do {
-        // nil if it was removed since it was met.
+        // `nil` if the record was removed since it was listed.
         guard let found = try await cache.inspect(entry, checkingUpTo: .max) else { return }
         row = RecordRow(entry, useCount: nil, found: found)
       } catch let error as BlobStoreError where error.errno == .noSuchFileOrDirectory {
-        // Removed since it was met.
         return
       }
     }
-    // Its writer has not completed it.
+    // The writer has not completed the record.
     guard row.state != .streaming else { return }
     add(row, byteCount: entry.fileSize)
   }
