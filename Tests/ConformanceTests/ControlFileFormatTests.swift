@@ -1,9 +1,9 @@
 import BlobStore
 import Testing
 
-/// Spec/ControlFile.md and the code say the same.
+/// The code agrees with Spec/ControlFile.md.
 @Suite struct ControlFileFormatTests {
-  /// The rows of the tables whose third column is a name: offset and size by name.
+  /// Returns the offset and size of the rows of those tables whose third column is a name.
   static func rows() throws -> [String: (offset: Int, size: Int)] {
     var rows: [String: (offset: Int, size: Int)] = [:]
     for line in try Specification.text("ControlFile.md").split(separator: "\n") where line.hasPrefix("| ") {
@@ -78,7 +78,7 @@ import Testing
     #expect(ControlLayout.lockedBytes == 0..<4097)
   }
 
-  /// The fields lie one after the other, without a gap that is not documented.
+  /// The fields are adjacent, except for documented gaps.
   @Test func theLayoutIsWhole() throws {
     let fields = try Self.rows().filter {
       !["stripes", "collector", "packs", "productions", "sessionBytes"].contains($0.key)

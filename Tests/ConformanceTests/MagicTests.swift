@@ -5,12 +5,12 @@
 
   private let program = "/usr/bin/file"
 
-  /// Spec/blobcache.magic, tried with file(1).
+  /// Checks Spec/blobcache.magic with file(1).
   @Suite(.enabled(if: FileManager.default.isExecutableFile(atPath: program), "there is no file(1)"))
   struct MagicTests {
     static func kind(of path: String) throws -> String {
       let directory = Specification.directory.path
-      // The C locale: dates and escapes are then the same everywhere.
+      // The C locale formats dates and escapes identically everywhere.
       let result = try ChildProcess.runSuccessfully(
         [program, "-b", "-m", directory + "/blobcache.magic", directory + "/vectors/records/" + path],
         environment: ["LC_ALL": "C", "TZ": "UTC"])

@@ -72,11 +72,11 @@ struct Manifest: Decodable {
     try JSONDecoder().decode(Manifest.self, from: Data(Specification.bytes("vectors/manifest.json")))
   }
 
-  /// For the arguments of tests, which cannot throw. If it is nil, `theManifestIsThere` tells why.
+  /// The manifest for test arguments, which cannot throw. If it is `nil`, `theManifestIsThere` reports the reason.
   static let loaded = try? load()
 }
 
-/// A number as the manifest writes those that are read as bits.
+/// Formats a number like the bit fields of the manifest.
 func hexadecimal(_ value: some FixedWidthInteger & UnsignedInteger) -> String {
   let digits = String(value, radix: 16)
   return "0x" + String(repeating: "0", count: value.bitWidth / 4 - digits.count) + digits

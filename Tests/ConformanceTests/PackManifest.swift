@@ -26,10 +26,10 @@ struct PackManifest: Decodable {
     var payloadSize: Int
     var payloadCRC32: String
     var extensionSize: Int
-    /// Whether an entry of the checkpoint leads to it.
+    /// A Boolean value that indicates whether an entry of the checkpoint refers to the record.
     var inCheckpoint: Bool
 
-    /// Whether a walk finds it.
+    /// A Boolean value that indicates whether a walk finds the record.
     var isFound: Bool { fate != "nothing" }
     var description: String { "\(offset), \(note)" }
   }
@@ -43,7 +43,7 @@ struct PackManifest: Decodable {
   struct Checkpoint: Decodable, Sendable {
     var sequence: UInt64
     var lastUse: Int64
-    /// The chunks that it covers.
+    /// The chunks that the checkpoint covers.
     var covered: [Int]
   }
 
@@ -60,11 +60,11 @@ struct PackManifest: Decodable {
     try JSONDecoder().decode(PackManifest.self, from: Data(Specification.bytes("vectors/pack/manifest.json")))
   }
 
-  /// For the arguments of tests, which cannot throw.
+  /// The manifest for test arguments, which cannot throw.
   static let loaded = try? load()
 }
 
-/// The parts of the vector, as a reader of packs has them.
+/// The parts of the vector in the types of a pack reader.
 struct PackParts {
   struct Chunk {
     let pack: Int

@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Spec/vectors/pack and Spec/PackFormat.md: the code, the vectors and the page say the same.
+/// The code, the vectors in Spec/vectors/pack and the page Spec/PackFormat.md agree.
 @Suite struct PackVectorTests {
   static func word<Word: FixedWidthInteger>(_ bytes: [UInt8], at offset: Int, as type: Word.Type = UInt64.self) -> Word
   {
@@ -60,7 +60,7 @@ import Testing
       #expect(
         Self.word(chunk.tableEntry, at: PackLayout.TableEntry.endOffset, as: UInt32.self) == end.map(UInt32.init))
     }
-    // Of the chunk before the first one, which is free, of the first one and of the second.
+    // The salts of the free chunk before the first one, of the first one and of the second.
     expected["pack/checkpoint-salts"] = CheckpointLayout.coverOffset(
       pack: parts.manifest.pack, chunk: parts.manifest.chunks[0].chunk - 1)
     expected["pack/checkpoint-buckets"] = CheckpointLayout.bucketsOffset(packs: parts.manifest.pack + 1)
@@ -142,7 +142,7 @@ import Testing
     for entry in rebuild.entries {
       let hash = IndexHash(digest: entry.nameDigest, seed: seed)
       let expected = IndexEntry(tag: hash.tag, byteCount: entry.byteCount, address: entry.address)
-      // No bucket of the vector is so full that an entry lies in the next one.
+      // No bucket of the vector overflows into the next one.
       let bucket = IndexLayout.bucketOffset(Int(hash.bucket(of: count)))
       let slot = (0..<IndexLayout.entriesPerBucket).first {
         Self.word(parts.index, at: bucket + $0 * 8) == expected.rawValue
@@ -174,13 +174,13 @@ import Testing
       let entry = IndexEntry(tag: hash.tag, byteCount: record.byteCount, address: address)
       #expect(entries.contains(entry.rawValue), "\(record)")
     }
-    // One leads to a chunk that is free.
+    // One entry refers to a free chunk.
     #expect(entries.count { $0 != 0 } == records.count + 1)
   }
 
   // MARK: Another reader
 
-  /// The one that was written from the page, in Python.
+  /// The reader was written in Python from the page.
   @Test(.enabled(if: PackReader.isInstalled, "needs python3"), arguments: PackReader.Way.allCases)
   func anIndependentReaderFindsTheNewest(way: PackReader.Way) throws {
     let parts = try PackParts()
@@ -205,7 +205,7 @@ import Testing
     #expect(lines.map(\.lastUse) == uses)
   }
 
-  /// A bit of each part that has a check value, and one of the salts: what they stood for is walked.
+  /// Flips a bit in each part with a check value, and in a salt. The records of that part are then found by a walk.
   @Test(
     .enabled(if: PackReader.isInstalled, "needs python3"),
     arguments: ["checkpoint-head", "checkpoint-salts", "checkpoint-buckets"])
@@ -216,7 +216,7 @@ import Testing
     try parts.write(to: directory)
     let damaged = try #require(parts.manifest.parts.first { $0.path == "pack/" + part })
     var bytes = [UInt8](try Data(contentsOf: URL(filePath: directory + "/checkpoint")))
-    // In the salts, the last byte is of the covered chunk. In the header, it is of the crc.
+    // The last byte of the salts belongs to the covered chunk. The header's last byte belongs to the CRC.
     bytes[damaged.offset + damaged.byteCount - 1] ^= 0x10
     try Data(bytes).write(to: URL(filePath: directory + "/checkpoint"))
     let lines = try PackReader.records(in: directory, by: .checkpoint)
@@ -232,7 +232,7 @@ import Testing
       .matches(of: #/\| ([0-9]+) \| ([0-9]+) \| [A-Za-z0-9]+ \| [ui]([0-9]+) LE \|/#)
     let fields = rows.map { (offset: Int($0.1) ?? -1, size: Int($0.2) ?? 0, bits: Int($0.3) ?? 0) }
     #expect(fields.allSatisfy { $0.size * 8 == $0.bits })
-    // The record's header is the one table that begins with a crc.
+    // The record's header is the only table that begins with a CRC.
     let start = try #require(fields.firstIndex { $0.offset == 0 && $0.size == 4 })
     var offset = 0
     for field in fields[start..<(start + 7)] {
@@ -277,7 +277,7 @@ import Testing
     return try #require(text.firstMatch(of: #/## 7\. The checkpoint\n((?s:.*?))\n## /#)).1
   }
 
-  /// With a comma before each three digits, as the page has them.
+  /// Inserts a comma before each group of three digits, like the page.
   private static func grouped(_ number: Int) -> String {
     var digits = String(number)
     var end = digits.count - 3

@@ -3,9 +3,9 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Spec/RecordFormat.md itself: what it shows is what the code does.
+/// The examples in Spec/RecordFormat.md agree with the code.
 @Suite struct RecordFormatTests {
-  /// The bytes of the `hex` block: each line an offset, bytes, and words about them after two spaces.
+  /// Returns the bytes of the `hex` block, whose lines contain an offset, bytes, and a description after two spaces.
   static func example() throws -> [UInt8] {
     let text = try Specification.text("RecordFormat.md")
     let block = try #require(text.firstMatch(of: #/```hex\n([^`]*)```/#)).1

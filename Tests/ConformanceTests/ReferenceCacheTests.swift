@@ -5,8 +5,8 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// A directory written by SPTPersistentCache itself, where one is at hand: BLOBCACHE_REFERENCE_CACHE names a directory
-/// with `manifest.json` and the cache in `separated`.
+/// Uses a directory that SPTPersistentCache wrote, if BLOBCACHE_REFERENCE_CACHE names a directory with
+/// `manifest.json` and the cache in `separated`.
 @Suite(.enabled(if: ReferenceCache.location != nil, "BLOBCACHE_REFERENCE_CACHE is not set"))
 struct ReferenceCacheTests {
   private let reference: ReferenceCache
@@ -49,7 +49,7 @@ struct ReferenceCacheTests {
     #expect(usage.lockedBytes == reference.manifest.lockedItemsSizeInBytes)
   }
 
-  /// Lock and unlock leave a file as it was; touch moves the update time for ttl 0 and nothing else.
+  /// Lock followed by unlock restores a file; touch moves only the update time, and only for a TTL of 0.
   @Test func headerChangesLeaveOtherFieldsAlone() throws {
     for record in reference.manifest.records {
       let store = try reference.store(at: record.updateTimeSec)
@@ -90,7 +90,7 @@ struct ReferenceCacheTests {
   }
 }
 
-/// A copy of the directory, and what its manifest says.
+/// A copy of the directory, and its manifest.
 private struct ReferenceCache {
   struct Manifest: Decodable {
     struct Record: Decodable {

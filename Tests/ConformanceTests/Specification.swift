@@ -1,11 +1,11 @@
 import Foundation
 import TestSupport
 
-/// The folder Spec of the checkout that these tests were built from.
+/// The folder Spec of the checkout that the tests were built from.
 enum Specification {
   static let directory = Checkout.url("Spec")
 
-  /// By path rather than by URL: names with `%` stay what they are.
+  /// This uses a path instead of a URL, because a URL would decode names with `%`.
   static func bytes(_ path: String) throws -> [UInt8] {
     guard let data = FileManager.default.contents(atPath: directory.path + "/" + path) else {
       throw CocoaError(.fileReadNoSuchFile, userInfo: [NSFilePathErrorKey: path])

@@ -22,7 +22,7 @@ import Testing
 
   // MARK: Files
 
-  /// - Parameter now: nil to judge whatever the age.
+  /// - Parameter now: The current time, or `nil` to ignore the age.
   static func judge(
     _ bytes: [UInt8], fileName: String, at now: UnixTime?, defaultExpiration: Int64
   ) throws(RecordError) -> String {
@@ -89,7 +89,7 @@ import Testing
       #expect(file.extension == nil)
     }
 
-    // A sound header written again is the same bytes, reserved fields and all.
+    // A valid header that is encoded again has the same bytes, including reserved fields.
     if let header = try? stored.validated() {
       #expect(header.encodedBytes == Array(bytes.prefix(RecordHeader.byteCount)))
     }
@@ -149,7 +149,7 @@ import Testing
 
   // MARK: The set
 
-  /// Paths of the files below a directory, sorted.
+  /// Returns the sorted paths of the files below a directory.
   static func paths(below directory: String) throws -> [String] {
     try FileManager.default.subpathsOfDirectory(atPath: directory).filter { path in
       var isDirectory: ObjCBool = false

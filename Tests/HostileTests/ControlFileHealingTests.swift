@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// The next change replaces a damaged control file, as a power cut may leave it.
+/// The next change replaces a control file that was damaged, for example by a power cut.
 @Suite(.timeLimit(.minutes(30))) struct ControlFileHealingTests {
   static let payload = Data("x".utf8)
 
@@ -49,7 +49,7 @@ import Testing
     #expect(try first.usageEstimate()?.lockedRecords == 2)
   }
 
-  /// Nothing is changed by locks that a later version may not know.
+  /// A later version may not know this version's locks, so no change is made.
   @Test func theFileOfALaterVersionIsLeft() throws {
     let cache = try HostileCache(user: nil)
     try plant(ControlBytes.header(version: ControlLayout.version + 1), size: 100_000, in: cache)
@@ -70,11 +70,11 @@ import Testing
     let damaged = try content(cache)
     do {
       let others = try OtherProcess(cache)
-      // The collector's byte is no key's.
+      // The collector's lock byte belongs to no key.
       try others.hold(4096..<4097)
       try cache.makeStore().store(Self.payload, for: "new")
       #expect(try content(cache) == damaged)
-      // All stripes: then no change can be made.
+      // With all stripes locked, no change is possible.
       try others.hold(0..<4097)
       #expect(throws: BlobStoreError.self) { try cache.makeStore().store(Self.payload, for: "new") }
       #expect(try cache.makeStore().load("new")?.payload == Self.payload)
@@ -84,13 +84,13 @@ import Testing
     #expect(try content(cache).starts(with: ControlBytes.header))
   }
 
-  /// Many at once: one replaces it, and no change is lost on the way from the old file's locks to the new one's.
+  /// Of many concurrent stores, one replaces the file, and no change is lost in the switch to the new file's locks.
   @Test func locksAreExactWhileTheFileIsReplaced() async throws {
     for _ in 0..<20 {
       let cache = try HostileCache(user: nil)
       try plant([], in: cache)
       let stores = try (0..<4).map { _ in try cache.makeStore(lockTimeout: .seconds(20)) }
-      // Each has the damaged file open.
+      // Each store has opened the damaged file.
       for store in stores { _ = try store.usageEstimate() }
       try await withThrowingTaskGroup(of: Void.self) { group in
         for store in stores {
@@ -104,7 +104,7 @@ import Testing
   }
 }
 
-/// The control file by a description of its own, as another process has it.
+/// A separate open file of the control file, like the one of another process.
 private struct OtherProcess: ~Copyable {
   private let file: OpenFile
 

@@ -5,10 +5,10 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Every operation, in a directory with every odd thing. It ends with an answer or a typed error, without a crash or a
-/// hang. Nothing is touched outside the root, nothing foreign is changed, and the rest of the cache goes on.
+/// Runs every operation in a directory with every odd thing. It ends with an answer or a typed error, without a crash
+/// or a hang, changes nothing outside the root and no foreign file, and leaves the rest of the cache usable.
 @Suite struct HostileDirectoryTests {
-  /// How long an operation may take. The aim is 50 ms; what takes longer is printed, for a busy machine proves nothing.
+  /// The limit of an operation in seconds. The goal is 50 ms, but a busy machine may miss it, which is only printed.
   static let limit = 5.0
 
   @Test func thereAreEnoughCases() {
@@ -54,7 +54,7 @@ import Testing
     }
   }
 
-  /// A good record beside the odd thing works.
+  /// Checks that a valid record next to the odd thing works.
   private func checkRest(of cache: HostileCache, after operation: HostileOperation, with thing: HostileThing) throws {
     let store = try cache.makeStore()
     let rest = thing.rest

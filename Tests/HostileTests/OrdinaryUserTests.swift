@@ -17,8 +17,8 @@ import Testing
   import Android
 #endif
 
-/// P10, for a process without power over the files of others: by opening a file it is told whether it owns it, and asks no
-/// more. As a thread that has given up that power; nothing else in the process is told so.
+/// P10: a process without privileges learns from opening a file whether it owns it, and makes no further call. The
+/// test uses a thread without privileges; the rest of the process keeps them.
 @Suite(.enabled(if: FileSystemUser.isAvailable, "only the superuser can act as others")) struct OrdinaryUserTests {
   private static let stranger: UInt32 = 12_345
 
@@ -27,7 +27,7 @@ import Testing
     case error(String)
   }
 
-  /// - Returns: what loads of these keys find, in turn, and the calls that they make.
+  /// - Returns: For each key, the outcome of its load and the system calls.
   private func load(_ keys: [BlobKey], in cache: HostileCache) throws -> [(sight: Sight, calls: [SystemCall])] {
     let plan = FaultPlan()
     let store = try cache.makeStore(files: plan.files(accessTimeTellsOwner: true))
@@ -55,7 +55,7 @@ import Testing
     #expect(found.map(\.calls) == [[.openBeneath, .read, .close]])
   }
 
-  /// A sound record that another user has planted under the key's name does not count.
+  /// A valid record that another user has planted under the key's name is ignored.
   @Test func anothersIsNotFoundAndFromThenOnAllAreAskedFor() throws {
     let cache = try HostileCache(user: FileSystemUser.nobody)
     try cache.makeStore().store(Data("planted".utf8), for: HostileCache.oddKey)

@@ -151,7 +151,7 @@ import Testing
     #expect(checker.firstViolation(in: without) != nil)
   }
 
-  /// What a collection to a limit may do to one key is two operations.
+  /// A collection to a limit is checked as two operations on one key.
   @Test func aCollectionRemovesAKeyOnce() {
     let history = [
       operation(store(1, ttl: 5), .done, 1, 2), operation(.collect(evicting: true), .done, 3, 20, at: 200),
@@ -163,7 +163,7 @@ import Testing
     #expect(checker.firstViolation(in: history + [expiring]) == nil)
   }
 
-  /// What walks over packs may meet a key in each chunk that it is stored in meanwhile, and not after its end.
+  /// A walk over packs may find a key again in each chunk that it is stored in during the walk, but not after its end.
   @Test(arguments: [UInt64(8), 20]) func aWipeThatRecursRemovesAKeyAgainAndAgain(end: UInt64) {
     var wipe = operation(.removeAll(locked: false), .done, 3, end)
     wipe.recurs = true

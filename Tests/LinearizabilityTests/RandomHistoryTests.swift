@@ -2,11 +2,11 @@ import Linearizability
 import TestSupport
 import Testing
 
-/// Histories that are right by construction, and the same with one answer made wrong.
+/// Histories that are correct by construction, and copies of them with one wrong answer.
 @Suite struct RandomHistoryTests {
-  /// One thread of an imagined run: calls, takes effect, returns, at random moments.
+  /// Simulates a run in which each operation is called, takes effect and returns at random moments.
   ///
-  /// - Returns: operations, with the moment at which each took effect, in that order.
+  /// - Returns: The operations with the moments at which they took effect, in that order.
   func history(_ count: Int, threads: Int, _ generator: inout SeededGenerator) -> [Operation] {
     struct Record {
       var value: UInt64 = 0
@@ -85,7 +85,7 @@ import Testing
         observation.refCount += 1000
         operations[number].response = .loaded(value: value, observation)
       } else {
-        // A value that is stored only later on.
+        // A value that is stored only later.
         let later = operations.last {
           if case .store = $0.request { $0.called > operations[number].returned } else { false }
         }
@@ -96,14 +96,14 @@ import Testing
     }
   }
 
-  /// Small histories with answers at random, decided by trying all orders too.
+  /// Compares small histories with random answers with an exhaustive search of all orders.
   @Test func agreesWithTryingAllOrders() {
     var generator = SeededGenerator(seed: SeededGenerator.announcedSeed(for: "agreesWithTryingAllOrders"))
     let checker = Checker(defaultTTL: 60)
     var accepted = 0
     for _ in 0..<600 {
       var operations = history(5, threads: 4, &generator)
-      // Wrong as often as right.
+      // The answers are wrong as often as right.
       let number = Int.random(in: 0..<operations.count, using: &generator)
       let other = Int.random(in: 0..<operations.count, using: &generator)
       let response = operations[number].response
@@ -124,7 +124,7 @@ import Testing
   }
 }
 
-/// The definition of linearizability, tried out: every order that respects time, with every choice for the operations
+/// The definition of linearizability: every order that respects time, combined with every outcome of the operations
 /// that were cut off.
 private struct AllOrders {
   let operations: [Operation]
@@ -137,7 +137,7 @@ private struct AllOrders {
     let rest = operations.indices.filter { !done.contains($0) }
     if rest.isEmpty { return true }
     for next in rest {
-      // Nothing that is still to come may have returned before this was called.
+      // An operation is next only if no remaining operation returned before its call.
       if rest.contains(where: { operations[$0].returned < operations[next].called }) { continue }
       let after = done.union([next])
       let operation = operations[next]

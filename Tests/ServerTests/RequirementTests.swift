@@ -5,10 +5,10 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What users of other caches complained of, as requirements of the server: R9 and R13 to R15 of Spec/Remote.md. Those of
-/// the tier are in BlobCacheTests, those of connections in RemoteProcessTests.
+/// Requirements of the server taken from complaints of other caches' users: R9 and R13 to R15. BlobCacheTests cover
+/// the tier, and RemoteProcessTests cover connections.
 @Suite struct RequirementTests {
-  /// R9: who may read need not be able to write, so that nobody's cache is poisoned by everybody.
+  /// R9: permission to read does not include permission to write, so that no reader can poison the cache.
   @Test(arguments: ["/v1/blobs/a", "/gradle/a", "/ccache/a", "/sccache/a", "/turbo/v8/artifacts/0a"])
   func R9_aReaderPoisonsNothing(target: String) async throws {
     var answering = BlobResponder.Configuration()
@@ -26,7 +26,7 @@ import Testing
     #expect(try await send("GET", "r").text == "good")
   }
 
-  /// R13: a refusal for size names both sizes, before a body is read.
+  /// R13: a refusal because of the size contains both sizes, and precedes the body.
   @Test func R13_aRefusalNamesBothSizes() async throws {
     let server = try TestServer { $0.store.limits.payload = 1000 }
     let answer = try await server.send(
@@ -35,7 +35,7 @@ import Testing
     #expect(answer.text.contains("5000") && answer.text.contains("1000"), "\(answer.text)")
   }
 
-  /// R14: a build tool gets the statuses that its protocol knows, and so a miss for a record that is damaged.
+  /// R14: a build tool gets only statuses of its protocol, and therefore a miss for a damaged record.
   @Test(arguments: ["/gradle/a", "/ccache/a", "/sccache/a", "/turbo/v8/artifacts/0a"])
   func R14_aClientGetsStatusesThatItKnows(target: String) async throws {
     let server = try TestServer {
@@ -53,7 +53,7 @@ import Testing
     #expect(try await server.send("GET", target).status == 404)
   }
 
-  /// R15: what a client signs an artifact with comes back byte for byte.
+  /// R15: an artifact's signature is returned unchanged.
   @Test func R15_aSignatureComesBackAsItWas() async throws {
     let server = try TestServer()
     let target = "/turbo/v8/artifacts/0a"

@@ -2,10 +2,10 @@ package import BlobRecord
 package import Foundation
 package import SystemPackage
 
-/// Every file below a directory, hidden ones too, with its bytes: read without the code under test. The control file,
-/// the settings and the recycling bin are left out: they hold no blobs. So are packs, which a model does not predict.
+/// Returns every file below a directory with its bytes, including hidden files, without the code under test.
 ///
-/// Paths are relative; they are keys, because keys are compared by their bytes.
+/// The control file, the settings and the recycling bin are excluded because they contain no blobs, and packs because
+/// a model does not predict them. Paths are relative, and are keys because keys are compared by their bytes.
 package func contents(of directory: FilePath) throws -> [BlobKey: Data] {
   var files: [BlobKey: Data] = [:]
   guard FileManager.default.fileExists(atPath: directory.string) else { return files }
@@ -25,13 +25,13 @@ package func contents(of directory: FilePath) throws -> [BlobKey: Data] {
   return files
 }
 
-/// What the descriptors of this process that lie below a directory are open on. Linux only; empty elsewhere.
+/// The paths below a directory for which this process has open descriptors, on Linux; otherwise an empty array.
 package func openPaths(below directory: FilePath) -> [String] {
   let table = "/proc/self/fd"
-  // Without the table there is nothing to see.
+  // The table does not exist on other systems.
   let numbers = (try? FileManager.default.contentsOfDirectory(atPath: table)) ?? []
   return numbers.compactMap { number in
-    // One that has been closed since leads nowhere.
+    // A descriptor that was closed in the meantime has no target.
     let target = try? FileManager.default.destinationOfSymbolicLink(atPath: table + "/" + number)
     return target.flatMap { $0.hasPrefix(directory.string) ? $0 : nil }
   }

@@ -1,7 +1,7 @@
 public import BlobRecord
 internal import Locks
 
-/// A clock that stands still until it is told to move.
+/// A clock that advances only on request.
 public final class ManualClock: Sendable {
   private let seconds: Lock<Int64>
 

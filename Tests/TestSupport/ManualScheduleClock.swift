@@ -1,14 +1,14 @@
 public import BlobStore
 internal import Locks
 
-/// A clock for schedules that stands still until it is told to move.
+/// A clock for schedules that advances only on request.
 public final class ManualScheduleClock: Sendable {
   private let time = Lock(Duration.zero)
   private let schedules = Lock<[CollectionSchedule]>([])
 
   public init() {}
 
-  /// For a schedule whose jitter comes from a seed.
+  /// Returns a clock for a schedule whose jitter is derived from a seed.
   package func clock(seed: UInt64 = 0) -> ScheduleClock {
     var clock = ScheduleClock()
     clock.now = { self.time.withLock { $0 } }
@@ -17,7 +17,7 @@ public final class ManualScheduleClock: Sendable {
     return clock
   }
 
-  /// Has a schedule hear of it when the clock moves.
+  /// Notifies a schedule when the clock advances.
   public func drives(_ schedule: CollectionSchedule) {
     schedules.withLock { $0.append(schedule) }
   }

@@ -5,19 +5,19 @@ extension RecordHeader {
     try self.init(decoding: bytes.span.bytes)
   }
 
-  /// The 64 bytes of the header, crc included.
+  /// The 64 bytes of the header, including its checksum.
   public var encodedBytes: [UInt8] {
     withEncodedBytes { bytes in bytes.withUnsafeBytes { Array($0) } }
   }
 
-  /// The first rule that a file with this header breaks.
+  /// Returns the first rule that a file with this header violates, or `nil` if it is sound.
   public func breach(_ facts: RecordFacts = RecordFacts(), payload: [UInt8]? = nil) -> RecordError? {
     RecordJudge().judge(encodedBytes, facts, payload: payload).breach
   }
 }
 
 extension RecordJudge {
-  /// - Parameter payload: what lies behind the header, if it was read.
+  /// - Parameter payload: The bytes after the header, if they were read.
   public func judge(
     _ start: [UInt8], _ facts: RecordFacts = RecordFacts(), payload: [UInt8]? = nil
   ) -> RecordVerdict {
@@ -29,7 +29,7 @@ extension RecordJudge {
 }
 
 extension RecordVerdict {
-  /// The first broken rule.
+  /// The first violated rule.
   public var breach: RecordError? {
     if case .broken(let error, _) = self { error } else { nil }
   }
@@ -47,12 +47,12 @@ extension CRC32 {
   }
 }
 
-/// Writes a field of a header as it is stored, little-endian.
+/// Writes a header field in its stored format, little-endian.
 public func put(_ value: some FixedWidthInteger, at offset: Int, in bytes: inout [UInt8]) {
   withUnsafeBytes(of: value.littleEndian) { bytes.replaceSubrange(offset..<offset + $0.count, with: $0) }
 }
 
-/// Makes the crc of a header that was changed by hand valid again.
+/// Updates the checksum of a header that was changed.
 public func sealHeader(_ bytes: inout [UInt8]) {
   put(CRC32.checksum(of: Array(bytes[..<60])), at: 60, in: &bytes)
 }

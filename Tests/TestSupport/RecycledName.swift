@@ -1,5 +1,5 @@
-/// Names of files in the recycling bin: the bin leaves alone what has any other name.
+/// Names of files in the recycling bin, which ignores all other names.
 package enum RecycledName {
-  /// - Parameter number: hexadecimal digits.
+  /// - Parameter number: The hexadecimal digits of the file's number.
   package static func of(_ number: String) -> String { "f-" + number + String(repeating: "-", count: 224) }
 }

@@ -1,6 +1,6 @@
 internal import Locks
 
-/// A clock that a test moves.
+/// A clock that a test advances.
 package final class SteppedClock: Clock {
   package struct Instant: InstantProtocol {
     package var offset: Duration
@@ -21,9 +21,9 @@ package final class SteppedClock: Clock {
 
   package var now: Instant { state.withLock { $0.now } }
   package var minimumResolution: Duration { .nanoseconds(1) }
-  /// How often anything has begun to sleep.
+  /// The number of sleeps that have started.
   package var sleepCount: Int { state.withLock { $0.sleepCount } }
-  /// When the next sleep ends; nil where nothing sleeps.
+  /// The time at which the next sleep ends, or `nil` without a sleeper.
   package var nextEnd: Duration? { state.withLock { $0.sleepers.values.map(\.end.offset).min() } }
 
   package func advance(by duration: Duration) {
@@ -44,7 +44,7 @@ package final class SteppedClock: Clock {
     try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { waiter in
         let result = state.withLock { state -> Result<Void, any Error>? in
-          // Looked at under the lock: a cancellation after this finds the sleeper.
+          // Checked under the lock, so that a later cancellation finds the sleeper.
           if Task.isCancelled { return .failure(CancellationError()) }
           if deadline <= state.now { return .success(()) }
           state.sleepers[number] = (deadline, waiter)

@@ -1,8 +1,8 @@
 import TestSupport
 import Testing
 
-/// A seed gives the same requests again, and each thread of a run its own. In which order threads and processes are
-/// answered, no seed decides.
+/// A seed reproduces the requests, and each thread of a run has a different sequence. The seed does not determine the
+/// order in which threads and processes are answered.
 @Suite struct ReplayTests {
   private func requests(seed: UInt64, worker: Int = 0, incarnation: Int = 0, thread: Int = 0) throws -> [Substring] {
     try TortureTool.lines([

@@ -2,8 +2,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Long use of a cache with failing calls leaves nothing behind. BLOBCACHE_TEST_LONG=1 makes 2,000,000 operations; as
-/// many as there is time for:
+/// Long use of a cache with failing calls leaks no resources. BLOBCACHE_TEST_LONG=1 runs 2,000,000 operations. This
+/// command runs as many as time allows:
 ///
 ///     swift run -c release torture soak --operations 100000000 --directory DIRECTORY
 @Suite(.serialized) struct SoakTests {
@@ -19,7 +19,7 @@ import Testing
     #expect(output.count("wrongAnswers") == 0)
   }
 
-  /// A leak that is not found in this many operations says that finding none means nothing.
+  /// A planted leak that is not found in this number of operations would show that the test proves nothing.
   @Test(.timeLimit(.minutes(30)), arguments: ["descriptor", "thread", "memory", "file"])
   func aPlantedLeakIsFound(plant: String) throws {
     let output = try TortureTool.run(["soak", "--operations", "20000", "--seed", "1", "--plant", plant])

@@ -6,7 +6,8 @@ import Testing
 ///
 ///     swift run -c release torture run --processes 8 --operations 2000000 --seconds 1800 --kills --stops --collector \
 ///       --directory DIRECTORY
-///     swift run -c release torture run --processes 8 --operations 2000000 --seconds 1800 --memory --directory DIRECTORY
+///     swift run -c release torture run --processes 8 --operations 2000000 --seconds 1800 --memory \
+///       --directory DIRECTORY
 ///     swift run -c release torture run --processes 8 --operations 2000000 --seconds 1800 --kills --stops --collector \
 ///       --packing --keys 64 --directory DIRECTORY
 ///     swift run -c release torture run --processes 8 --operations 2000000 --seconds 1800 --looks --directory DIRECTORY
@@ -14,14 +15,13 @@ import Testing
 ///     swift run -c release torture locks --directory DIRECTORY
 ///     swift run -c release torture limit --processes 8 --operations 100000 --bytes 4000 --directory DIRECTORY
 ///
-/// Of the operations of a run more than six in ten are reads. Longer than that, rather run again with another seed:
-/// histories are checked in memory, a hundred million operations not at once.
+/// More than 60 % of a run's operations are reads. Use more seeds for longer tests, because histories are in memory.
 @Suite(.serialized) struct TortureTests {
-  /// Arguments that name the seed, so that a failing run can be made again.
+  /// Returns arguments with the seed, so that a failing run can be repeated.
   func seeded(_ name: String) -> [String] { ["--seed", "\(SeededGenerator.announcedSeed(for: name))"] }
 
-  /// About half of the keys lie in packs at once. So the index grows, unless records expire before most keys are stored:
-  /// a second is long, so that a slow machine does not come to that.
+  /// About half of the keys are in packs at a time, so the index grows. A second is long, so that records do not
+  /// expire on a slow machine before most keys are stored.
   private static let packing = ["--packing", "--keys", "64", "--second-milliseconds", "200"]
 
   @Test(.timeLimit(.minutes(30)), arguments: [false, true])
@@ -61,7 +61,7 @@ import Testing
     #expect(output.count("looks") > 100 || !SystemCall.hasCachedLooks)
   }
 
-  /// How long they take, a run at full size tells.
+  /// A run at full size measures the durations.
   @Test(.timeLimit(.minutes(30))) func looksAreMeasuredBesideThreads() throws {
     let output = try TortureTool.run(["looks", "--rounds", "2", "--blobs", "5", "--crowd", "100"])
     #expect(output.exitStatus == 0, "\(output.errors)")
@@ -72,7 +72,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(30))) func evictionsTakeNothingThatIsLocked() throws {
     var evicted = 0
-    // A collection that meets a stopped process waits for it, so how many there are, no seed decides.
+    // A collection waits for a stopped process, so the seed does not determine the number of collections.
     for attempt in 1...5 where evicted <= 10 {
       let output = try TortureTool.run(
         ["run", "--operations", "60000", "--seconds", "8", "--stops", "--size-limit", "4096"]
@@ -92,7 +92,7 @@ import Testing
     #expect(output.count("violations") == 0)
   }
 
-  /// Each of these is a mistake that a store could make; a run that does not see it could not be believed.
+  /// Each of these is a possible bug of a store; a run that misses it would prove nothing.
   @Test(
     .timeLimit(.minutes(30)),
     arguments: [
@@ -100,7 +100,7 @@ import Testing
       "early-end",
     ])
   func aPlantedFaultIsFound(plant: String) throws {
-    // How often a mistake shows depends on how the processes meet, which no seed decides.
+    // The processes' timing, which the seed does not determine, decides how often a bug shows.
     var output = try TortureTool.run(plantedRun(plant, operations: 10_000))
     for factor in [2, 4, 8, 16] where output.exitStatus == 0 {
       output = try TortureTool.run(plantedRun(plant, operations: 10_000 * factor))
@@ -112,7 +112,7 @@ import Testing
 
   private func plantedRun(_ plant: String, operations: Int) -> [String] {
     ["run", "--operations", String(operations), "--seconds", "20", "--plant", plant]
-      // It is wrong about what expires, so time has to pass quickly.
+      // The bug concerns expiry, so time has to pass quickly.
       + (plant == "blind-collector" ? ["--second-milliseconds", "1"] : [])
       + seeded("aPlantedFaultIsFound(\(plant))")
   }
@@ -126,7 +126,7 @@ import Testing
     #expect(output.count("refCount") == 80)
   }
 
-  /// The directory is looked at all the time while several processes store more than it may hold.
+  /// The directory is measured continuously while several processes store more than its limit.
   @Test(.timeLimit(.minutes(30)), arguments: [(20_000, 1000), (1_000_000, 100)])
   func processesThatStoreAtOnceKeepTheLimit(bytes: Int, operations: Int) throws {
     let output = try TortureTool.run(

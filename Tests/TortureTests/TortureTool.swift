@@ -1,7 +1,7 @@
 import Foundation
 import TestSupport
 
-/// The `torture` executable that was built beside these tests.
+/// The `torture` executable, which was built next to these tests.
 struct TortureTool {
   struct Output {
     var exitStatus: Int32
@@ -17,7 +17,7 @@ struct TortureTool {
 
   private static let executable = Programs.built("torture").path
 
-  /// Runs it in a directory of its own, which is removed.
+  /// Runs the executable in a temporary directory.
   static func run(_ arguments: [String]) throws -> Output {
     let directory = try TemporaryDirectory()
     let result = try ChildProcess.run([executable] + arguments + ["--directory", directory.url("run").path])
@@ -28,7 +28,7 @@ struct TortureTool {
     return Output(exitStatus: result.status, report: report, errors: result.message)
   }
 
-  /// What it prints.
+  /// Returns the lines of the output.
   static func lines(_ arguments: [String]) throws -> [Substring] {
     let result = try ChildProcess.run([executable] + arguments)
     guard result.status == 0 else { throw Failure.noReport(status: result.status, errors: result.message) }

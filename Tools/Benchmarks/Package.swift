@@ -1,7 +1,8 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-/// What a manifest cannot look for itself, and so is told by `Tools/benchmark peers`: which of these peers are installed.
+/// The peers whose libraries may be installed. `Tools/benchmark peers` passes the installed ones, because a manifest
+/// cannot search for libraries.
 let peers: [(name: String, condition: String, target: String)] = [
   ("sqlite", "SQLITE", "CSQLite"), ("lmdb", "LMDB", "CLMDB"), ("leveldb", "LEVELDB", "CLevelDB"),
   ("rocksdb", "ROCKSDB", "CRocksDB"),
@@ -9,12 +10,12 @@ let peers: [(name: String, condition: String, target: String)] = [
 let installedNames = (Context.environment["BLOBCACHE_PEERS"] ?? "").split(separator: " ").map(String.init)
 let installedPeers = peers.filter { installedNames.contains($0.name) }
 
-// A package of its own, so that what only benchmarks need stays out of the product's manifest.
+// A separate package, so that dependencies of benchmarks stay out of the product's manifest.
 let package = Package(
   name: "Benchmarks",
   platforms: [.macOS(.v15)],
   dependencies: [
-    // Named, because the folder of a clone may be called anything.
+    // The name is explicit because the folder of a clone can have any name.
     .package(name: "BlobCache", path: "../..", traits: []),
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
     .package(url: "https://github.com/apple/swift-system", from: "1.8.0"),

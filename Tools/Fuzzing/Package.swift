@@ -1,8 +1,8 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// The fuzz targets: a package of its own, so that libFuzzer and its flags stay out of the library's.
-// Tools/fuzz builds and runs it; it says where the toolchain keeps libFuzzer.
+// A separate package for the fuzz targets, so that libFuzzer and its flags do not affect the library's package.
+// Tools/fuzz builds and runs it, and passes the path of the toolchain's libFuzzer in the environment.
 let runtime = Context.environment["BLOBCACHE_FUZZER_RUNTIME"].map { ["-Xlinker", $0, "-lstdc++", "-lm"] } ?? []
 
 let package = Package(

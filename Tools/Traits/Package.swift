@@ -1,12 +1,12 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// A program that turns the package's traits on, as an app does: nothing else builds what lies behind them.
+// A package that enables the main package's traits, as an app does. No other target builds the code behind them.
 let package = Package(
   name: "Traits",
   platforms: [.macOS(.v15)],
   dependencies: [
-    // Named, because the folder of a clone may be called anything.
+    // The name is explicit because the folder of a clone can have any name.
     .package(name: "BlobCache", path: "../..", traits: ["Metrics", "Tracing", "Server", "Remote"]),
     .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
@@ -30,7 +30,7 @@ let package = Package(
       name: "RemoteBenchmarks",
       dependencies: [.product(name: "BlobCacheRemote", package: "BlobCache")],
       path: "Benchmarks/RemoteBenchmarks"),
-    // Engines against real servers, and caches of several machines on them.
+    // Tests of engines against real servers, and of caches of several machines that share an engine.
     .testTarget(
       name: "RemoteProcessTests",
       dependencies: [
@@ -44,7 +44,7 @@ let package = Package(
         .product(name: "blobcache-remote", package: "BlobCache"),
         .product(name: "blobcache-serve", package: "BlobCache"),
       ]),
-    // The server as a process: what its transport makes of bytes, and what becomes of the directory.
+    // Tests of the server as a process: its transport, and the state of its directory.
     .testTarget(
       name: "ServerProcessTests",
       dependencies: [

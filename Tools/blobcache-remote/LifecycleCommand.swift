@@ -34,7 +34,7 @@
       return .done
     }
 
-    /// - Parameter namespace: it has no control characters.
+    /// - Parameter namespace: The namespace, which contains no control characters.
     private static func rule(_ namespace: String, days: Int) -> String {
       let prefix = namespace.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"") + "/"
       return """

@@ -1,6 +1,6 @@
 internal import BlobCacheCommands
 
-// Without the traits there is no engine to speak to, and whoever runs the program is told how to come by one.
+// Without the traits no engine client is compiled in, so the program reports how to build it.
 #if Remote && Tool
   internal import ArgumentParser
 

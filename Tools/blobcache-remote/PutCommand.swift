@@ -33,7 +33,7 @@ internal import TextFormats
     var timeToLive: DefaultTimeToLive?
 
     func validate() throws {
-      // In a directory, 0 means its default. An engine has none.
+      // For a directory, 0 selects its default. An engine has no default.
       guard timeToLive?.duration != .zero else { throw ValidationError("--ttl: it is above zero, or never") }
     }
 

@@ -5,7 +5,7 @@
   internal import BlobCacheRemote
   internal import SystemPackage
 
-  /// What every subcommand takes.
+  /// The arguments and options of every subcommand.
   struct RemoteOptions: ParsableArguments {
     @Argument(
       help: ArgumentHelp(
@@ -28,7 +28,7 @@
     var sealKey: FilePath?
   }
 
-  /// A subcommand on a remote engine, which answers with an exit status.
+  /// A subcommand that operates on a remote engine and returns an exit status.
   protocol RemoteSubcommand: AsyncParsableCommand {
     var options: RemoteOptions { get }
 
@@ -49,7 +49,7 @@
         engine = try place.makeEngine()
         sealKey = try options.sealKey.map { file throws(RemoteSettingError) in try RemoteSealKey(file: file) }
       } catch {
-        // A file that a setting names cannot be used.
+        // A file that a setting refers to cannot be used.
         StandardError.report("\(error)")
         throw ExitCode(Answer.failed.rawValue)
       }

@@ -1,7 +1,7 @@
 #if Remote && Tool
   internal import ArgumentParser
 
-  /// Looks at a remote engine, and at the records in it: Spec/CommandLine.md.
+  /// The command line tool for a remote engine and its records: Spec/CommandLine.md.
   struct RemoteTool: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "blobcache-remote", abstract: "Look at a remote tier, and change what is there.",

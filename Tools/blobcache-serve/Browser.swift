@@ -11,11 +11,11 @@
     internal import Android
   #endif
 
-  /// The browser of the person who has started the server.
+  /// The browser of the user who started the server.
   enum Browser {
-    /// Opens an address, where there is a screen to show it on.
+    /// Opens an address if the machine has a display.
     ///
-    /// A browser that cannot be opened is no failure: the address is printed, too.
+    /// Failures are ignored because the address is also printed.
     static func open(_ address: String) {
       #if canImport(Darwin)
         let program = "open"
@@ -23,7 +23,7 @@
         guard isSet("DISPLAY") || isSet("WAYLAND_DISPLAY") else { return }
         let program = "xdg-open"
       #endif
-      // The shell ends at once, and leaves the browser to the system. What a browser prints is of no use here.
+      // The shell exits immediately and leaves the browser to the system. The browser's output is discarded.
       let command = ["/bin/sh", "-c", "\"$0\" \"$1\" >/dev/null 2>&1 </dev/null &", program, address]
       var arguments = command.map { strdup($0) } + [nil]
       defer { for argument in arguments { free(argument) } }

@@ -9,11 +9,11 @@
     internal import Android
   #endif
 
-  /// How many files and connections the process may have open.
+  /// The process's limit of open files and connections.
   enum DescriptorLimit {
-    /// Raises the limit as far as the process may.
+    /// Raises the soft limit to the hard limit.
     ///
-    /// - Returns: the limit; nil if the system does not tell it.
+    /// - Returns: The limit in effect, or `nil` if the system does not report it.
     static func raise() -> Int? {
       #if canImport(Glibc)
         let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

@@ -3,11 +3,11 @@
   internal import BlobCacheCommands
   internal import BlobCacheServer
 
-  /// Where to listen, as people write it: `127.0.0.1:8723`, `[::1]:8723`, `localhost:0`, `unix:/run/blobcache.sock`.
+  /// A listening address, such as `127.0.0.1:8723`, `[::1]:8723`, `localhost:0` or `unix:/run/blobcache.sock`.
   struct ListenAddress {
     let address: BlobServer.Address
 
-    /// Whether only programs of this machine can reach it.
+    /// A Boolean value that indicates whether only programs on this machine can reach the address.
     var isLocal: Bool {
       switch address {
       case .host(let name, _):
@@ -16,7 +16,7 @@
       }
     }
 
-    /// Whether it is no socket of the file system, which no browser reaches.
+    /// A Boolean value that indicates whether browsers can reach the address. They cannot reach Unix sockets.
     var isOnNetwork: Bool {
       if case .host = address { true } else { false }
     }

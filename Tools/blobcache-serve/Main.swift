@@ -1,13 +1,13 @@
 internal import BlobCacheCommands
 
-// Without the trait there is no server to build, and whoever runs the program is told how to come by one.
+// Without the trait no server is compiled in, so the program reports how to build it.
 #if Server
   internal import ArgumentParser
 
   @main struct Main {
     static func main() async {
       ProcessSetup.prepare()
-      // No subcommand of the other: that takes a directory of any name.
+      // `token` is not a subcommand of `ServeTool`, because that accepts a directory of any name.
       if CommandLine.arguments.dropFirst().first == "token" {
         TokenTool.main(Array(CommandLine.arguments.dropFirst(2)))
       } else {

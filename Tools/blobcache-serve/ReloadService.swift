@@ -3,11 +3,11 @@
   internal import ServiceLifecycle
   internal import UnixSignals
 
-  /// Reads files again on SIGHUP. What a bad file was to replace stays.
+  /// Reloads files on SIGHUP. If a file is invalid, its previous content stays in effect.
   struct ReloadService: Service {
-    /// Each reads one file.
+    /// The reload functions, one per file.
     let steps: [@Sendable () throws -> Void]
-    /// Trapped before the server listens: a program that sees its address may send the signal.
+    /// The SIGHUP sequence, trapped before the address is printed, because readers may then send it.
     let hangups: UnixSignalsSequence
     let quiet: Bool
 

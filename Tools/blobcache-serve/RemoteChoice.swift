@@ -4,9 +4,9 @@
   internal import BlobCacheRemote
   internal import SystemPackage
 
-  /// What options, or a directory in a configuration file, say of a remote tier.
+  /// The settings of a remote tier, from options or from a directory's entry in a configuration file.
   struct RemoteChoice {
-    /// A value that cannot be. It tells no secret.
+    /// An invalid value. The message contains no secrets.
     struct Mistake: Error {
       let field: ServedField
       let message: String
@@ -21,10 +21,10 @@
     private var announcesChanges = false
     private let sealKeyFile: FilePath?
 
-    /// Reads no file, and connects to nothing.
+    /// Parses the settings without reading files or opening connections.
     ///
-    /// - Parameter text: what is said of a field; nil for nothing.
-    /// - Returns: nil where there is no tier.
+    /// - Parameter text: A closure that returns the text of a field, or `nil` if the field is absent.
+    /// - Returns: The settings, or `nil` if no tier is configured.
     init?(_ text: (ServedField) -> String?) throws(Mistake) {
       func value<Value>(_ field: ServedField, _ forms: String, _ read: (String) -> Value?) throws(Mistake) -> Value? {
         guard let text = text(field) else { return nil }
@@ -60,7 +60,7 @@
       sealKeyFile = text(.remoteSealKey).map { FilePath($0) }
     }
 
-    /// - Throws: `Mistake` for files that cannot be used, and for an engine that cannot do what is asked of it.
+    /// - Throws: `Mistake` if a file cannot be used or the engine does not support a setting.
     func tier() throws(Mistake) -> RemoteTier {
       let engine: any RemoteEngine
       do {

@@ -3,7 +3,7 @@
   internal import BlobCache
   internal import BlobCacheCommands
 
-  /// The tier that other machines share.
+  /// The options of the remote tier, which is shared with other machines.
   struct RemoteOptions: ParsableArguments {
     @Option(
       name: .customLong("remote"), parsing: .unconditional,
@@ -65,7 +65,7 @@
       }
     }
 
-    /// - Throws: `CommandFailure` for files that cannot be used, and for an engine that cannot do what is asked of it.
+    /// - Throws: `CommandFailure` if a file cannot be used or the engine does not support a setting.
     func tier() throws -> RemoteTier? {
       do {
         return try choice()?.tier()
@@ -96,9 +96,9 @@
   }
 
   extension ServePlan.Directory {
-    /// The tier that the file says; nil for none.
+    /// The remote tier that the file configures, or `nil` if it configures no tier.
     ///
-    /// - Throws: `UsageError`, naming file and field.
+    /// - Throws: `UsageError` with the names of the file and the field.
     func remoteTier() throws -> RemoteTier? {
       do {
         return try RemoteChoice { self[$0] }?.tier()

@@ -4,7 +4,7 @@
   internal import Posix
   internal import SystemPackage
 
-  /// Whom a server answers, and what keeps others from listening in.
+  /// The options for access control and encryption.
   struct SafetyOptions: ParsableArguments {
     @Flag(help: "Listen at an address that other machines reach without TLS, or let everybody there change blobs.")
     var insecure = false
@@ -49,7 +49,7 @@
   }
 
   extension SafetyOptions {
-    /// - Throws: what is missing for an address.
+    /// - Throws: `ValidationError` if the address requires an option that is missing.
     func check(_ listen: ListenAddress) throws {
       guard (certificate == nil) == (key == nil) else {
         throw ValidationError("--tls-certificate and --tls-key belong together.")

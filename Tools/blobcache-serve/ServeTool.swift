@@ -9,7 +9,7 @@
   internal import SystemPackage
   internal import UnixSignals
 
-  /// Serves a directory over HTTP until it is told to stop: Spec/Server.md.
+  /// Serves a directory over HTTP until it is stopped: Spec/Server.md.
   struct ServeTool: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "blobcache-serve", abstract: "Serve a directory of cached blobs over HTTP.",
@@ -131,7 +131,7 @@
   }
 
   extension ServeTool {
-    /// Where it listens.
+    /// The address to listen on.
     private var place: ListenAddress {
       listen ?? ListenAddress(address: .host("127.0.0.1", port: view ? 0 : 8723))
     }
@@ -150,7 +150,7 @@
       listening.address = place.address
       listening.encryption = encryption
       listening.logsRequests = logsRequests
-      // Half is for the files of what the connections ask for.
+      // The other half of the descriptors is for the files that requests open.
       if let descriptors = DescriptorLimit.raise() {
         listening.limits.connections = min(listening.limits.connections, max(1, descriptors / 2))
       }
@@ -160,7 +160,7 @@
         let names = caches.map { "\($0.cache.directory)" }.joined(separator: ", ")
         if let token {
           let entrance = "\(encryption == nil ? "http" : "https")://\(address)/ui/enter?token=\(token)"
-          // Without it, there is no way in.
+          // Printed even with `--quiet`, because the token is the only way to enter.
           _ = try? FileDescriptor.standardOutput.writeAll("viewing \(names) at \(entrance)\n".utf8)
           Browser.open(entrance)
           return
@@ -180,9 +180,9 @@
       try ended.get()
     }
 
-    /// Closes all caches at once: each may wait for its engine.
+    /// Closes all caches concurrently, because each may wait for its engine.
     ///
-    /// - Throws: the first error, when all are closed.
+    /// - Throws: The first error, after all caches are closed.
     private func close(_ caches: [BlobCache]) async throws {
       let errors = await withTaskGroup(of: (any Error)?.self) { group in
         for cache in caches {
@@ -196,7 +196,7 @@
       if let first = errors.first { throw first }
     }
 
-    /// The caches of all directories, with their schedules; the name is nil for one directory alone.
+    /// Opens the caches and schedules of all directories. The name is `nil` if `directory` is given.
     private func openCaches() throws -> [(name: String?, cache: BlobCache)] {
       if let directory {
         var configuration = try cacheConfiguration(for: directory)
@@ -231,7 +231,7 @@
       return ReloadService(steps: steps, hangups: await UnixSignalsSequence(trapping: .sighup), quiet: quiet)
     }
 
-    /// - Parameter configure: sets what a file says, before the command line.
+    /// - Parameter configure: A closure that applies the file's settings. Command line options override them.
     private func cacheConfiguration(
       for directory: FilePath, _ configure: (inout BlobStore.Configuration) -> Void = { _ in }
     ) throws -> BlobCache.Configuration {

@@ -2,7 +2,7 @@
   internal import ArgumentParser
   internal import BlobCacheServer
 
-  /// Makes a token, which the server knows by the line that is printed behind it.
+  /// Creates a token. The server recognizes it by the line that is printed after it.
   struct TokenTool: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "blobcache-serve token", abstract: "Make a token for a server's callers.",

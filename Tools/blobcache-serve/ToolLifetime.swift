@@ -3,7 +3,7 @@
   internal import BlobCacheCommands
   internal import BlobCacheServer
 
-  /// How long products of a build tool live, as people write it: `bazel=30d`, `ccache=never`.
+  /// The lifetime of a build tool's products as users write it: `bazel=30d`, `ccache=never`.
   struct ToolLifetime {
     let tool: BuildTool
     let lifetime: DefaultTimeToLive

@@ -2,7 +2,7 @@ public import ArgumentParser
 internal import BlobRecord
 internal import TextFormats
 
-/// The command line: `blobcache SUBCOMMAND`, as Spec/CommandLine.md has it.
+/// The command line tool `blobcache SUBCOMMAND`, specified in Spec/CommandLine.md.
 public struct BlobCacheTool: ParsableCommand {
   public static let configuration = CommandConfiguration(
     commandName: "blobcache",
@@ -25,12 +25,12 @@ public struct BlobCacheTool: ParsableCommand {
     RemoteCommand.self,
   ]
 
-  /// The package's.
+  /// The version of the package.
   private static let version = "1.0.0"
 
   public init() {}
 
-  /// Does what the process's arguments say, and exits.
+  /// Runs the command line of the process and exits.
   public static func main() {
     ProcessSetup.prepare()
     do {
@@ -38,7 +38,7 @@ public struct BlobCacheTool: ParsableCommand {
       var command = try parseAsRoot()
       try command.run()
     } catch  where exitCode(for: error) == .success {
-      // Help and the like are results: whether they can be written matters.
+      // Help and version are results, so a failure to write them is an error.
       var output = Output()
       let message = fullMessage(for: error)
       if message == version { answerVersion(to: &output) } else { output.line(message + examples(endingHelp: message)) }
@@ -48,10 +48,10 @@ public struct BlobCacheTool: ParsableCommand {
     }
   }
 
-  /// Prints the version, alone on its line for scripts.
+  /// Prints the version, on a line without other text so that scripts can read it.
   ///
-  /// On a terminal and in JSON it also names the library that computes checksums, which decides how fast large payloads
-  /// are.
+  /// On a terminal and in JSON the output also contains the library that computes checksums, because it determines
+  /// the speed of large payloads.
   private static func answerVersion(to output: inout Output) {
     if CommandLine.arguments.contains("--json") {
       var object = JSONObject(type: "version")
@@ -64,13 +64,13 @@ public struct BlobCacheTool: ParsableCommand {
     }
   }
 
-  /// The parser's help has no place for them at its end.
+  /// Returns the examples of the subcommand, because the parser cannot print a section at the end of its help.
   private static func examples(endingHelp message: String) -> String {
     let subcommand = subcommands.first { message.contains("\nUSAGE: blobcache \($0.configuration.commandName ?? "") ") }
     return subcommand.map { "\n" + Example.text($0.examples) } ?? ""
   }
 
-  /// Refuses an unknown subcommand, which the parser would answer with the help of the tool.
+  /// Rejects unknown subcommands, for which the parser would print the tool's help.
   private static func checkSubcommands(in arguments: ArraySlice<String>) throws {
     let names = arguments.first == "help" ? arguments.dropFirst() : arguments.prefix(1)
     let known = configuration.subcommands.map { $0.configuration.commandName } + ["help"]

@@ -10,7 +10,7 @@ internal import ArgumentParser
   internal import Android
 #endif
 
-/// The state of the process that must be right before anything else happens.
+/// The state of the process that must be set up before any other work.
 package enum ProcessSetup {
   package static func prepare() {
     ignoreSignals()
@@ -18,7 +18,7 @@ package enum ProcessSetup {
     refuseArgumentsThatAreNotUTF8()
   }
 
-  /// A reader that goes away and a file size limit are errors of a write, not reasons to die in the middle.
+  /// Ignores the signals for a closed pipe and for the file size limit, so that they become errors of a write.
   static func ignoreSignals() {
     signal(SIGPIPE, SIG_IGN)
     signal(SIGXFSZ, SIG_IGN)
@@ -26,15 +26,15 @@ package enum ProcessSetup {
 
   /// Opens a file that always fails in place of each closed standard descriptor.
   ///
-  /// The next opened file would get the descriptor, and then results would be written into a record. The file in its
-  /// place fails every read or write, as a closed one does.
+  /// Otherwise the next opened file would get the descriptor, and results would be written into a record. Every read
+  /// or write of the placeholder fails, as with a closed descriptor.
   private static func occupyStandardDescriptors() {
     for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) == -1 {
       _ = open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
     }
   }
 
-  /// Swift repairs such arguments, and the repaired key would be another one.
+  /// Rejects arguments that Swift would repair, because a repaired key is a different key.
   private static func refuseArgumentsThatAreNotUTF8() {
     for index in 1..<max(1, Int(CommandLine.argc)) {
       guard let argument = CommandLine.unsafeArgv[index], String(validatingCString: argument) == nil else { continue }

@@ -11,11 +11,11 @@ internal import Posix
   internal import Android
 #endif
 
-/// Removes unfinished files when SIGINT, SIGTERM or SIGHUP end the process.
+/// Removes unfinished files when SIGINT, SIGTERM or SIGHUP ends the process.
 enum SignalEnd {
   private static let signals = [SIGINT, SIGTERM, SIGHUP]
 
-  /// Call it before the first other thread is made, which inherits the blocked signals.
+  /// Must be called before the first other thread is created, because threads inherit the blocked signals.
   static func remove(_ files: TemporaryNames) {
     var set = sigset_t()
     sigemptyset(&set)
@@ -31,12 +31,12 @@ enum SignalEnd {
         files.abandonAll { end(by: number) }
       }
     } catch {
-      // No thread: then a signal leaves what a collection takes.
+      // Without the thread, a signal leaves files that a later collection removes.
       pthread_sigmask(SIG_SETMASK, &before, nil)
     }
   }
 
-  /// As `nohup` leaves SIGHUP.
+  /// Returns whether the signal is ignored, as SIGHUP is under `nohup`.
   private static func isIgnored(_ number: CInt) -> Bool {
     var action = sigaction()
     sigaction(number, nil, &action)
@@ -45,11 +45,11 @@ enum SignalEnd {
     #else
       let handler = action.__sigaction_handler.sa_handler
     #endif
-    // 1 on every platform; as a function it cannot be compared.
+    // `SIG_IGN` is 1 on every platform. As functions, handlers cannot be compared.
     return unsafeBitCast(handler, to: Int.self) == 1
   }
 
-  /// Ends the process by the signal, so that its parent sees which one it was.
+  /// Ends the process by the signal, so that its parent can see the cause.
   private static func end(by number: CInt) -> Never {
     StandardError.clearStatusAtOnce()
     signal(number, SIG_DFL)

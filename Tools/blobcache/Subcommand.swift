@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import SystemPackage
 
-/// How a subcommand ended, by its exit status. The larger outweighs the smaller.
+/// The result of a subcommand as its exit status, of which the larger one takes precedence.
 package enum Answer: Int32, Comparable {
   case done = 0
   /// The answer is no: absent, damaged, not locked.
@@ -15,18 +15,17 @@ package enum Answer: Int32, Comparable {
   }
 }
 
-/// A subcommand that prints results and answers with an exit status.
+/// A subcommand that prints results and returns an exit status.
 protocol Subcommand: ParsableCommand {
-  /// The end of its help.
+  /// The examples at the end of the help.
   static var examples: [Example] { get }
 
   func answer(_ output: inout Output) throws -> Answer
 
-  /// Says whose the directory is, where that may be why something could not be done.
+  /// Reports the directory's owner if it may be the cause of the error.
   func reportOwner(after error: any Error)
 }
 
-/// A subcommand for one directory.
 protocol DirectorySubcommand: Subcommand {
   var directory: FilePath { get }
 }
@@ -50,7 +49,7 @@ extension Subcommand {
       StandardError.report(Self.text(of: error))
       reportOwner(after: error)
     }
-    // Results from before a failure are printed all the same.
+    // Results that precede a failure are still printed.
     output.flush()
     if status != .done { throw ExitCode(status.rawValue) }
   }

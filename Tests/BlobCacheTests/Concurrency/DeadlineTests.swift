@@ -7,7 +7,6 @@ import Testing
   private let clock = SteppedClock()
   private let alarms = Log<String>()
 
-  /// Waits until the watch sleeps for so long, and lets that time pass.
   private func pass(_ time: Duration) async throws {
     try await until { clock.nextEnd == clock.now.offset + time }
     clock.advance(by: time)
@@ -60,7 +59,7 @@ import Testing
     #expect(alarms.all == ["other after 1.0 seconds"])
   }
 
-  /// What ended with the last call begins again with the next.
+  /// Timing that ended with the last call starts again with the next call.
   @Test func itBeginsAnew() async throws {
     let deadlines = Deadline(clock: clock)
     for name in ["first", "second"] {
@@ -84,7 +83,7 @@ import Testing
     let second = try #require(add(&table, 2).sleeper)
     #expect(first != second)
     #expect(table.sleeper?.number == second && table.sleeper?.end == .seconds(2))
-    // The one that was replaced finds nothing, and ends.
+    // The superseded watch finds no calls that are due, and ends.
     #expect(table.due(at: .seconds(9), for: first).isEmpty)
     #expect(table.settle([:], at: .seconds(9), for: first) == nil)
     #expect(table.due(at: .seconds(5), for: second).count == 3)

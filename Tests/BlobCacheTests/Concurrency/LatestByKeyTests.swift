@@ -15,7 +15,6 @@ import Testing
     changes.put(Change(name: name, byteCost: byteCost), for: key, keepsPlace: keepsPlace)
   }
 
-  /// The keys in the order in which their changes begin.
   private func order(_ changes: inout Changes) -> [String] {
     var keys: [String] = []
     while let key = changes.next() {
@@ -44,7 +43,7 @@ import Testing
     #expect(order(&changes) == (keepsPlace ? ["a", "b"] : ["b", "a"]))
   }
 
-  /// A change that holds no bytes may take the place of one that holds some.
+  /// A change without bytes can supersede a change with bytes, and takes over its place in the order.
   @Test func aPlaceIsKeptByAnyChange() {
     var changes = Changes()
     put("1", for: "a", &changes)
@@ -63,7 +62,7 @@ import Testing
     #expect(changes.latest(of: "a")?.name == "2" && changes.has("a"))
     #expect((changes.pendingCost, changes.inProgressCost) == (20, 10))
     #expect(changes.keys == ["a", "b"] && changes.pendingKeys.sorted() == ["a", "b"])
-    // Its turn is after the one in progress, and before what came later.
+    // The next change of "a" is run after the change in progress and before changes that were added later.
     #expect(changes.next() == "b")
     #expect(changes.end("a")?.name == "1" && changes.end("a") == nil)
     #expect(changes.inProgressCost == 0)

@@ -1,14 +1,14 @@
 @testable import BlobCache
 import Testing
 
-/// Decisions alone: no test starts a task, or waits.
+/// Tests only the decisions: no test starts a task or waits.
 @Suite struct SingleFlightTests {
   private typealias Flights = SingleFlight<String, Int, String>
   private typealias Outcome = Result<String, any Error>
 
   private struct Refusal: Error {}
 
-  /// Runs a body with a waiter, which the body has resumed, and returns what it was resumed with.
+  /// Runs a body with a waiter that the body resumes, and returns the result that the waiter was resumed with.
   private func outcome(of body: (Flights.Waiter) -> Void) async throws -> Outcome {
     try await withCheckedThrowingContinuation { body($0) }
   }
@@ -32,7 +32,7 @@ import Testing
       resume(waiters, "result")
     }
     #expect(try first.get() == "result")
-    // The flight stays for the member that had not waited yet, and for no newcomer.
+    // The flight remains for the member that has not waited yet, but accepts no new members.
     #expect(flights.count == 1 && flights.flight(of: "a") == nil)
     let second = try await outcome { waiter in
       guard case .result(let result) = flights.wait(tickets[1], waiter) else {
@@ -52,7 +52,7 @@ import Testing
     #expect(flights.flight(of: "a") == flight)
     #expect(flights.leave(tickets[1], isOver: false).abandoned == 7)
     #expect(flights.flight(of: "a") == nil)
-    // A task that comes later is to be cancelled at once.
+    // A task that is attached later must be cancelled immediately.
     let isAbandoned = flights.attach(Task {}, to: flight)
     #expect(isAbandoned)
     #expect(flights.finish(flight, .success("late")).isEmpty)
@@ -121,7 +121,7 @@ import Testing
     #expect(flights.count == 0)
   }
 
-  /// A flight that has answered goes on to its end.
+  /// A flight that has returned an early result runs to its end.
   @Test func aFlightWithAnEarlyResultIsNotAbandoned() {
     var flights = Flights()
     let (flight, _) = flights.begin(["a"]) { _ in 7 }
@@ -137,7 +137,7 @@ import Testing
     _ = flights.join(first, isNew: true)
     #expect(flights.withdraw("a") == 1 && flights.withdraw("a") == nil)
     let (second, _) = flights.begin(["a"]) { _ in 2 }
-    // The end of the first leaves the second in its place.
+    // Finishing the first flight does not remove the second one.
     _ = flights.finish(first, .success("first"))
     #expect(flights.flight(of: "a") == second)
     _ = flights.begin(["b"]) { _ in 3 }

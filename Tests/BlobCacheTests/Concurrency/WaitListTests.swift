@@ -42,7 +42,7 @@ import Testing
 
   /// A3.
   @Test func whoHasWaitedLongestHasEveryEighthTurn() {
-    // What keeps coming at both ends does not keep those in the middle from their turn.
+    // New entries with the highest priority do not starve older entries of a lower priority.
     var (line, _) = line([(-1, 2), (-2, 1)] + (0..<20).map { ($0, 0) } + (20..<40).map { ($0, 3) })
     let first = (0..<16).compactMap { _ in line.popFirst() }
     #expect(first == [0, 1, 2, 3, 4, 5, 6, -1, 7, 8, 9, 10, 11, 12, 13, -2])
@@ -54,7 +54,7 @@ import Testing
     #expect(first == [0, 1, 2, 3, 4, 5, 6, -1])
   }
 
-  /// Against a list that is searched.
+  /// Compares the wait list with a model that searches an array.
   @Test func randomOperationsMatchTheModel() {
     var generator = SeededGenerator(seed: SeededGenerator.announcedSeed(for: "WaitList", environment: [:]))
     var line = WaitList<Int>()
@@ -90,7 +90,7 @@ import Testing
     #expect(list.isEmpty && list.removeAll().isEmpty)
   }
 
-  /// A task that is cancelled before it waits is resumed all the same, and once.
+  /// A task that is cancelled before it waits is still resumed, exactly once.
   @Test func aCancelledTaskDoesNotWait() async {
     let turnstile = Turnstile()
     await #expect(throws: CancellationError.self) {

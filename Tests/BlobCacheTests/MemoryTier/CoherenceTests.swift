@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Memory and disk are one: Spec/Semantics.md, V.
+/// The memory tier and the disk agree: Spec/Semantics.md, V.
 @Suite struct CoherenceTests {
   let test: TestCache
   let cache: BlobCache
@@ -61,7 +61,7 @@ import Testing
     #expect(try await cache.load("a") == nil)
   }
 
-  /// Until then its generations miss the changes of others.
+  /// Until the deletion is noticed, the old file's generations miss the changes of other processes.
   @Test func aControlFileThatWasDeletedIsNoticedWithinASecond() async throws {
     try await cache.store(payload(10, 1), for: "a")
     try FileManager.default.removeItem(atPath: test.path(".blobcache"))
@@ -70,7 +70,7 @@ import Testing
     #expect(try await cache.load("a")?.payload == payload(10, 2))
   }
 
-  /// Blobs that were read by its generations would keep it open.
+  /// Blobs that were read with the generations of the deleted file would keep it open.
   @Test func memoryLetsGoOfAControlFileThatWasDeleted() async throws {
     for key: BlobKey in ["a", "b"] { try await cache.store(payload(10), for: key) }
     try FileManager.default.removeItem(atPath: test.path(".blobcache"))
@@ -84,11 +84,11 @@ import Testing
     #expect(cache.cachedBlob(for: "c") != nil)
   }
 
-  /// V1: the generation that counts is from before the disk was read.
+  /// V1: the generation that decides is read before the disk is read.
   @Test(arguments: [true, false]) func whatAnotherChangesWhileItIsReadIsNotKept(isRemoved: Bool) async throws {
     try other.store(payload(10, 1), for: "a")
     test.clock.advance(by: 10)
-    // The record is read, and its stripe is locked next, to move the update time.
+    // The record is read. Then its stripe is locked, to move the update time.
     test.disk.hold(.takeStripe)
     async let loaded = cache.load("a")
     try await test.disk.waitForHeld(1)
@@ -102,7 +102,7 @@ import Testing
   @Test func withoutGenerationsMemoryIsOff() async throws {
     try other.store(payload(10), for: "a")
     try FileManager.default.removeItem(atPath: test.path(".blobcache"))
-    // What only loads makes no control file.
+    // A cache that only loads does not create a control file.
     #expect(try await cache.load("a") != nil)
     #expect(cache.cachedBlob(for: "a") == nil)
     #expect(cache.memoryCount == 0)
@@ -110,7 +110,7 @@ import Testing
 
   @Test func withoutGenerationsADirectoryOfOnesOwnIsKeptInMemory() async throws {
     let test = try TestCache()
-    // A directory lies where the control file would.
+    // A directory occupies the path of the control file.
     try FileManager.default.createDirectory(atPath: test.path("ab"), withIntermediateDirectories: true)
     chmod(test.root.string, 0o700)
     test.disk.fail(.map, .invalidArgument)

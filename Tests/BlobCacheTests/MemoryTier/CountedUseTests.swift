@@ -4,13 +4,13 @@ import Testing
 
 @testable import BlobStore
 
-/// Spec/Semantics.md, O2 and C30: what memory answers is counted for all processes, and is a use of the record.
+/// Spec/Semantics.md, O2 and C30: hits in memory are counted for all processes, and are uses of the record.
 @Suite struct CountedUseTests {
   let test: TestCache
 
   init() throws { test = try TestCache() }
 
-  /// It looks once more when it has the production's lock, and when a refresh begins.
+  /// A request repeats its lookup when it acquires the production lock, and when a refresh begins.
   @Test(arguments: [true, false]) func aRequestThatLooksAgainIsOneUse(acrossProcesses: Bool) async throws {
     let cache = try test.cache { $0.store.limits.size = 100_000 }
     try await cache.store(payload(36), for: "other", ttl: .seconds(1000))
@@ -54,7 +54,7 @@ import Testing
     }
     var configuration = test.storeConfiguration
     configuration.limits.size = 340
-    // The first store with a limit starts a collection, to learn what there is.
+    // The first store with a limit starts a collection, which counts the records.
     var options = BlobStore.CollectionOptions()
     options.waitsForOther = .seconds(300)
     #expect(try BlobStore(directory: test.root, configuration: configuration).collect(options).evicted == 7)

@@ -6,13 +6,13 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, V5: what memory answers is what a load from disk would.
+/// Spec/Semantics.md, V5: memory returns the same blob that a load from disk would return.
 @Suite struct KeptBlobTests {
   let test: TestCache
 
   init() throws { test = try TestCache() }
 
-  /// Indices from 0 on, and no bytes beside the caller's slice.
+  /// The copy has indices that start at 0, and retains no bytes outside the caller's slice.
   @Test(arguments: [true, false]) func aSliceIsKeptAsACopy(isStaged: Bool) async throws {
     let cache = try test.cache {
       guard isStaged else { return }
@@ -34,7 +34,7 @@ import Testing
   @Test func theNextLoadTellsOfATouch() async throws {
     let cache = try test.cache()
     try await cache.store(payload(10), for: "a")
-    // Less than the interval after which a use is written to disk.
+    // This is shorter than the interval after which a use is written to disk.
     test.clock.advance(by: 50)
     let start = try #require(try await cache.load("a")).header.lastUpdate
     #expect(start < test.clock.now)
@@ -54,7 +54,7 @@ import Testing
     #expect(cache.memoryStatistics.hits == 1)
   }
 
-  /// Locks change no generation.
+  /// Locks do not change the generation.
   @Test(arguments: ["lock", "unlock", "touch"])
   func aHeaderThatChangesWhileItIsReadIsNotKept(change: String) async throws {
     let caches = Log<BlobCache>()
@@ -81,7 +81,7 @@ import Testing
     cache.removeAllFromMemory()
     test.clock.advance(by: 100)
     isArmed.store(true, ordering: .relaxed)
-    // On a thread of its own, which the change may hold up.
+    // The read runs on its own thread, because the change may block it.
     #expect(try await onOwnThread { try cache.readBlob("a", touching: false) } != nil)
     let isStillArmed = isArmed.load(ordering: .relaxed)
     #expect(!isStillArmed)
@@ -90,7 +90,7 @@ import Testing
     #expect(header?.lastUpdate == (change == "touch" ? test.clock.now : test.clock.now.advanced(bySeconds: -100)))
   }
 
-  /// One copy, when it comes.
+  /// The payload is copied once, when the store is called.
   @Test func whatWasStagedIsKeptAsItIs() async throws {
     let cache = try test.cache {
       var writeBehind = BlobCache.WriteBehind()

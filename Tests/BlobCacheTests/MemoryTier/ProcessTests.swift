@@ -5,7 +5,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// What other processes do to the directory is seen by the next load, though memory had the blob.
+/// The next load sees changes that other processes make to the directory, although memory has the blob.
 @Suite(.timeLimit(.minutes(30))) struct ProcessTests {
   let test: TestCache
   let cache: BlobCache
@@ -15,14 +15,14 @@ import Testing
     cache = try test.cache()
   }
 
-  /// Runs the tool, a process of its own, at the time of the test's clock.
+  /// Runs the tool in a separate process, at the time of the test's clock.
   private func tool(_ subcommand: String, _ arguments: String...) async throws {
     let command = [Programs.built("blobcache").path, subcommand, "--quiet", "--now", "\(test.clock.now.seconds)"]
     let process = try ChildProcess(command + [test.root.string] + arguments, errors: FileHandle.standardError)
     #expect(await process.ended() == 0)
   }
 
-  /// Loads a key, so that memory has it if there is one.
+  /// Loads a key, so that memory has its blob if the record exists.
   private func load(_ key: BlobKey) async throws -> Data? {
     let payload = try await cache.load(key)?.payload
     #expect(cache.cachedBlob(for: key)?.payload == payload)
@@ -50,7 +50,7 @@ import Testing
     }
   }
 
-  /// A18. There is no record that the other process could meet.
+  /// A18. The other process finds no record that it could remove.
   @Test(arguments: ["--unlocked", "--all"])
   func whatIsProducedWhileAnotherProcessRemovesAllIsNotStored(_ scope: String) async throws {
     try await cache.store(payload(1), for: "other")

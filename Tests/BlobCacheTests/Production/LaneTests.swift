@@ -6,9 +6,9 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// The threads that wait for the disk: few, and in lanes.
+/// The thread pool that waits for the disk has few threads, divided into lanes.
 @Suite struct LaneTests {
-  /// How many bodies run at once, and the most there ever were.
+  /// The number of bodies that run concurrently, and its maximum.
   private final class Gauge: Sendable {
     private let state = Lock((now: 0, most: 0))
 
@@ -24,7 +24,7 @@ import Testing
     var now: Int { state.withLock { $0.now } }
   }
 
-  /// Occupies all threads of a lane until `open`.
+  /// Occupies all threads of a lane until the gate opens.
   private func block(_ lane: Lane, _ gate: Gate) async throws {
     for _ in 0..<lane.width { lane.submit(.high) { gate.wait() } }
     try await until { lane.waitingCount == 0 }
@@ -33,8 +33,8 @@ import Testing
   @Test(.timeLimit(.minutes(30))) func aHundredThousandOperationsTakeNoMoreThreadsThanTheWidth() async throws {
     let lane = Lane(width: 4)
     let gauge = Gauge()
-    // No group: of a hundred thousand children, its `next` now and then misses one (seen with Swift 6.3.1, also where
-    // Dispatch resumes them).
+    // This is no task group, because the `next` of a group with a hundred thousand children occasionally misses one
+    // (seen with Swift 6.3.1, also when Dispatch resumes them).
     let tasks = (0..<100_000).map { number in
       Task {
         try await lane.run { _ in
@@ -88,7 +88,7 @@ import Testing
     let low = try await add("low", .low, waiting: 1)
     let high = try await add("high", .high, waiting: 2)
     gate.open()
-    // Nobody waits for the tasks before: that would raise them.
+    // Waiting for the tasks earlier would raise their priority.
     try await until { order.all.count == 2 }
     #expect(order.all == ["high", "low"])
     try await low.value
@@ -110,7 +110,7 @@ import Testing
     #expect(ran.count == 0)
   }
 
-  /// A4: the handler has run before there was anything in the line.
+  /// A4: the cancellation handler runs before the job is in the queue.
   @Test func whoIsCancelledBeforeItStandsInLineDoesNotStandThere() async throws {
     let lane = Lane(width: 1)
     let gate = Gate()
@@ -123,7 +123,7 @@ import Testing
     task.cancel()
     let result = Log<Bool>()
     let waiter = Task { result.append(await task.result.isCancelled) }
-    // It has left, or stands there: then it is done once the lane is free, and has an answer that is no cancellation.
+    // Either the task has left the queue, or it completes once the lane is free, and was not cancelled.
     try await until { !result.all.isEmpty || lane.waitingCount == 1 }
     gate.open()
     await waiter.value
@@ -133,7 +133,7 @@ import Testing
     #expect(lane.waitingCount == 0)
   }
 
-  /// A thread that has waited for long enough is taken all the same, just before it looks.
+  /// A thread whose idle timeout has expired still takes a job that arrives just before it checks.
   @Test(.timeLimit(.minutes(30))) func aJobIsDoneByAThreadWhoseTimeIsUp() async throws {
     let (isUp, isTaken) = (Gate(), Gate())
     let lane = Lane(
@@ -160,7 +160,7 @@ import Testing
     #expect(lane.threadCount == 0)
   }
 
-  /// The thread that is being woken finds all of them.
+  /// The thread that is being woken runs all jobs that arrive in the meantime.
   @Test(.timeLimit(.minutes(30))) func jobsThatComeMeanwhileWakeNoThread() async throws {
     let (calls, ran, lanes, duringTheFirst) = (Counter(), Counter(), Log<Lane>(), Log<Int>())
     let lane = Lane(
@@ -171,7 +171,7 @@ import Testing
         duringTheFirst.append(calls.count)
       }))
     lanes.append(lane)
-    // A thread that has just done a job may not be idle yet.
+    // A thread that has just finished a job may not be idle yet.
     var submitted = 0
     while calls.count == 0 {
       lane.submit(.medium) { ran.increment() }
@@ -184,7 +184,7 @@ import Testing
     #expect(lane.waitingCount == 0)
   }
 
-  /// Each of the jobs waits for all: one thread alone would wait without end.
+  /// Each job waits for all others, so a single thread would wait forever.
   @Test(.timeLimit(.minutes(30)), arguments: [2, 4, 16]) func aThreadThatFindsMoreCallsTheNext(width: Int) async throws
   {
     let lane = Lane(width: width)

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A22, A23, A24: what producers say of their blobs, how many run at once, and what answers when one fails.
+/// A22, A23, A24: producers set options of their blobs, run up to a limit, and can be replaced by an expired blob.
 @Suite(.timeLimit(.minutes(30))) struct ProducedTests {
   let test: TestCache
 
@@ -41,7 +41,7 @@ import Testing
     #expect(try test.otherStore().load("a") == nil)
   }
 
-  /// A22a: the old blob is neither replaced nor removed.
+  /// A22a: the old blob is neither superseded nor removed.
   @Test func aRefreshThatIsNotToBeStoredLeavesWhatThereIs() async throws {
     let cache = try test.cache()
     try await cache.store(payload(1), for: "a", ttl: .seconds(600))
@@ -68,7 +68,7 @@ import Testing
 
   // MARK: - How many run at once
 
-  /// Loads each key by a producer that waits, one after the other: each runs, or waits for its turn, before the next.
+  /// Loads the keys one after the other by producers that wait. Each one runs, or waits for its turn, before the next.
   private func startProductions(
     _ keys: [String], in cache: BlobCache, _ begun: Log<String>, endingWith latch: Latch
   ) async throws -> [Task<Blob, any Error>] {
@@ -99,7 +99,7 @@ import Testing
     #expect(cache.queuedProductionCount == 0)
   }
 
-  /// A23: the line is one of first come, first served.
+  /// A23: the queue is first in, first out.
   @Test func thoseThatWaitHaveTheirTurnInOrder() async throws {
     let cache = try test.cache { $0.maxConcurrentProducers = 1 }
     let (latch, begun) = (Latch(), Log<String>())
@@ -110,7 +110,7 @@ import Testing
     #expect(begun.all == keys)
   }
 
-  /// A23: one that is cancelled leaves the line, and the next one's turn comes all the same.
+  /// A23: a cancelled load leaves the queue, and the next load still gets its turn.
   @Test func aWaitForATurnCanBeCancelled() async throws {
     let cache = try test.cache { $0.maxConcurrentProducers = 1 }
     let (running, latch) = (Latch(), Latch())
@@ -141,7 +141,7 @@ import Testing
     #expect(produced.count == 0)
   }
 
-  /// A23a: a producer that asks for another key holds the only place.
+  /// A23a: a producer that loads another key holds the only place.
   @Test func aProducerMayAskForAnotherKey() async throws {
     let cache = try test.cache { $0.maxConcurrentProducers = 1 }
     let blob = try await cache.load("outer") {
@@ -150,7 +150,7 @@ import Testing
     #expect(blob.payload == payload(2))
   }
 
-  /// A23a: the other key's production waits for the place that its asker holds.
+  /// A23a: the other key's production waits for the place that the loading producer holds.
   @Test func aProducerMayAskForAKeyThatWaitsForItsTurn() async throws {
     let cache = try test.cache { $0.maxConcurrentProducers = 1 }
     let (running, latch) = (Latch(), Latch())
@@ -180,7 +180,7 @@ import Testing
     let events = cache.events
     let blob = try await cache.load("a", options: options) { () -> Data in throw Unreachable() }
     #expect(blob.payload == payload(4))
-    // It is as expired as before.
+    // The blob is still expired.
     #expect(try await cache.load("a") == nil)
     test.clock.advance(by: 1)
     await #expect(throws: Unreachable.self) {
@@ -197,7 +197,7 @@ import Testing
     #expect(stale == [4])
   }
 
-  /// A24: nothing answers without the option, or where nothing is left.
+  /// A24: without the option, or without a blob, the error is thrown.
   @Test func withoutTheOptionOrTheBlobTheErrorIsThrown() async throws {
     let cache = try test.cache()
     try await cache.store(payload(4), for: "a", ttl: .seconds(60))
@@ -210,7 +210,7 @@ import Testing
     }
   }
 
-  /// A24: what does not load does not answer either.
+  /// A24: a blob that cannot be loaded does not replace the error.
   @Test func aDamagedBlobAnswersForNothing() async throws {
     let cache = try test.cache { $0.memory = nil }
     try await cache.store(payload(4), for: "key", ttl: .seconds(60))

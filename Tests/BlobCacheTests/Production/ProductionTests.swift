@@ -9,7 +9,7 @@ private struct Refusal: Error, Equatable {
   let number: Int
 }
 
-/// One producer for a key, however many ask.
+/// Request coalescing: one producer runs for a key, however many tasks load it.
 @Suite struct ProductionTests {
   let test: TestCache
   let cache: BlobCache
@@ -80,7 +80,7 @@ private struct Refusal: Error, Equatable {
       }
     }
     try await until { cache.waiterCount(of: "a") == 3 }
-    // The first has begun it.
+    // The first task has started the producer.
     tasks[0].cancel()
     await #expect(throws: CancellationError.self) { try await tasks[0].value }
     #expect(cache.waiterCount(of: "a") == 2)
@@ -130,7 +130,7 @@ private struct Refusal: Error, Equatable {
     }
     for _ in 0..<3 { await #expect(throws: Refusal(number: 1)) { try await load() } }
     test.uptime.advance(by: 29)
-    // Somebody sets the time of day.
+    // The time of day is changed.
     test.clock.advance(by: 1000)
     await #expect(throws: Refusal(number: 1)) { try await load() }
     test.clock.advance(by: -2000)
@@ -175,7 +175,7 @@ private struct Refusal: Error, Equatable {
     }
   }
 
-  /// Each alone would be in order.
+  /// Each producer would succeed without the others.
   @Test(.timeLimit(.minutes(30)), arguments: [true, false])
   func producersOfSeveralCallersThatWaitForEachOtherEnd(isCycleOfThree: Bool) async throws {
     let other = try BlobCache(directory: test.outside.path.appending("other"), configuration: test.configuration())
@@ -202,7 +202,7 @@ private struct Refusal: Error, Equatable {
     let waiting = Task(priority: .low) { [cache] in
       try await cache.load("a") {
         begun.open()
-        // Others may have the threads for long: so late is a failure, and no hang.
+        // Other tests may occupy the threads for long, so a late end is a failure of the test instead of a hang.
         let end = ContinuousClock.now + .seconds(300)
         while Task.currentPriority < .high, .now < end { try await Task.sleep(for: .milliseconds(1)) }
         seen.append(Task.currentPriority)
@@ -258,7 +258,7 @@ private struct Refusal: Error, Equatable {
     }
   }
 
-  /// Two stores of one process are to each other as two processes are: their locks exclude each other.
+  /// Two stores of one process behave like two processes, because their locks exclude each other.
   @Test func ofTwoProcessesOneProduces() async throws {
     let other = try test.otherStore()
     let release = try #require(try other.tryProductionLock(of: "a"))
@@ -289,7 +289,7 @@ private struct Refusal: Error, Equatable {
     release()
   }
 
-  /// A7. Another stores between the first look and the lock, and has given it back by then.
+  /// A7. Another store writes between the first lookup and the lock, which it has released by then.
   @Test func whoGetsTheProductionLockLooksOnceMore() async throws {
     let other = try test.otherStore()
     try other.store(payload(1), for: "other")
@@ -308,7 +308,7 @@ private struct Refusal: Error, Equatable {
     #expect(produced.count == 0)
   }
 
-  /// A7. The lock is held until the blob is on disk, where the others look for it.
+  /// A7. The lock is held until the blob is on disk, where other processes read it.
   @Test(arguments: [BlobCache.Writing.through, .behind(BlobCache.WriteBehind())])
   func whatIsProducedForAllProcessesIsOnDiskWhenTheLockIsGivenBack(writing: BlobCache.Writing) async throws {
     let test = try TestCache()
@@ -319,7 +319,7 @@ private struct Refusal: Error, Equatable {
     test.disk.hold(SystemCall.creation)
     let load = Task { try await cache.load("a", options: options) { payload(2) } }
     try await test.disk.waitForHeld(1)
-    // It is being written, and is nowhere yet.
+    // The blob is being written, and cannot be read yet.
     #expect(try other.tryProductionLock(of: "a") == nil)
     #expect(try other.load("a") == nil)
     test.disk.letGo()
@@ -329,7 +329,7 @@ private struct Refusal: Error, Equatable {
     release()
   }
 
-  /// A8. A store of the key ends it, also one that never comes to disk.
+  /// A8. A store of the key forgets the failure, even if the blob is never written to disk.
   @Test func aStagedStoreEndsARememberedFailure() async throws {
     let test = try TestCache()
     let cache = try test.cache {

@@ -4,7 +4,7 @@ import Logging
 import TestSupport
 import Testing
 
-/// A19: which waits of producers are circles, and which are not.
+/// A19: only waits of producers that form a cycle are refused.
 @Suite(.timeLimit(.minutes(30))) struct RecursionTests {
   let test: TestCache
   let cache: BlobCache
@@ -14,7 +14,7 @@ import Testing
     cache = try test.cache()
   }
 
-  /// A load that is begun in a producer, and that the producer does not wait for.
+  /// Starts a load in a producer that does not wait for it.
   private func loadBegun(
     by key: BlobKey, loading other: BlobKey, after latch: Latch
   ) async throws -> Task<Data, any Error> {
@@ -35,7 +35,7 @@ import Testing
     let task = try await loadBegun(by: "a", loading: "a", after: latch)
     try await cache.remove("a")
     let (began, end) = (Latch(), Latch())
-    // Another production of the key, which the task waits for.
+    // The task waits for another production of the key.
     let second = Task { [cache] in
       try await cache.load("a") {
         began.open()
@@ -51,7 +51,7 @@ import Testing
     #expect(try await second.value.payload == payload(2))
   }
 
-  /// A wait that a production has at its end does not bind its former waiters.
+  /// A wait that begins at the end of a production does not affect its former waiters.
   @Test func whatATaskWaitsForAfterTheEndClosesNoCircle() async throws {
     let (begun, end) = (Latch(), Latch())
     let tasks = Log<Task<Data, any Error>>()
@@ -59,7 +59,7 @@ import Testing
       try await cache.load("ends b") {
         begun.open()
         await end.wait()
-        // Its own wait: the production of "ends a" is over, though a task of it waits for this one.
+        // This is the task's own wait: the production of "ends a" has ended, although its task still waits.
         return try await cache.load("ends a") { payload(9) }.payload
       }
     }
@@ -71,7 +71,7 @@ import Testing
     }
     #expect(cache.productionWaitCount(of: ["ends a", "ends b"]) == 0)
     try await cache.remove("ends a")
-    // It is produced anew, and waited for by the producer of "ends b".
+    // The key is produced again, and the producer of "ends b" waits for it.
     end.open()
     #expect(try await inner.value.payload == payload(9))
     #expect(try await #require(tasks.all.first).value == payload(9))
@@ -86,7 +86,7 @@ import Testing
         defer { over.open() }
         began.open()
         await end.wait()
-        // It was cancelled, and does not care.
+        // The task was cancelled, and ignores that.
         let data = try await Task { try await cache.load("a") { payload(2) }.payload }.value
         answers.append(data)
         return data
@@ -128,7 +128,7 @@ import Testing
     #expect(try await #require(tasks.all.first).value == payload(1))
   }
 
-  /// What waits for each other is forgotten when it does not any more.
+  /// Waits between productions are forgotten when they end.
   @Test func waitsLeaveNothingBehind() async throws {
     let keys: Set<BlobKey> = ["waits a", "waits b", "waits c"]
     let seen = Log<Int>()
@@ -183,7 +183,7 @@ import Testing
     #expect(seen.all == [1, 0])
   }
 
-  /// It cannot be told from a slow one. Here it is let go at last.
+  /// Such a producer cannot be distinguished from a slow one. The test releases it in the end.
   @Test func aWarningTellsOfAProducerThatWaitsForItselfThroughADetachedTask() async throws {
     let test = try TestCache()
     let log = Log<String>()

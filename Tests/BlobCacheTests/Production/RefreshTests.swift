@@ -9,7 +9,7 @@ private struct Refusal: Error, Equatable {
   let number: Int
 }
 
-/// Blobs that are live but old are answered, and produced anew.
+/// Live but old blobs are returned, and refreshed.
 @Suite(.timeLimit(.minutes(30))) struct RefreshTests {
   let test: TestCache
   let cache: BlobCache
@@ -20,7 +20,7 @@ private struct Refusal: Error, Equatable {
     cache = try test.cache()
   }
 
-  /// A cache of another directory, which keeps nothing in memory.
+  /// Returns a cache of another directory without a memory tier.
   private func cacheWithoutMemory() throws -> (TestCache, BlobCache) {
     let test = try TestCache()
     return (test, try test.cache { $0.memory = nil })
@@ -119,7 +119,7 @@ private struct Refusal: Error, Equatable {
     #expect(try await late.value.payload == payload(2))
   }
 
-  /// A view of values produces a blob anew that does not decode. A load of the bytes starts no refresh beside that.
+  /// A view of values replaces a blob that does not decode. A concurrent load of the bytes starts no refresh.
   @Test func nothingIsRefreshedThatIsBeingProduced() async throws {
     try await cache.store(Data("none".utf8), for: "a", ttl: .seconds(600))
     test.clock.advance(by: 100)
@@ -172,7 +172,7 @@ private struct Refusal: Error, Equatable {
     #expect(errors.all == [.recursiveProduction])
   }
 
-  /// The live blob on disk is the answer, though the production of its successor waits for the caller.
+  /// The load returns the live blob from disk, because the refresh of the key waits for the caller.
   @Test func aProducerIsAnsweredWhatIsBeingRefreshed() async throws {
     let test = try TestCache()
     let cache = try test.cache { $0.memory = nil }

@@ -7,9 +7,9 @@ import Testing
 
 private struct Refusal: Error {}
 
-/// A18: what was produced takes the place of nothing that came since its production began.
+/// A18: a produced blob does not supersede changes made since its production began.
 @Suite(.timeLimit(.minutes(30))) struct StaleFillTests {
-  /// A change of the key "a" that a production may be overtaken by.
+  /// A change of the key "a" during a production.
   enum Change: String, CaseIterable {
     case store, storeOfFile, lockedStore, remove, removeMany, purge, removeAll
     case removeUnlocked, othersStore, othersRemove, othersRemoveMany, othersRemoveAll, othersRemoveUnlocked
@@ -18,7 +18,7 @@ private struct Refusal: Error {}
     var isOthers: Bool { rawValue.hasPrefix("others") }
   }
 
-  /// What a cache has to go by.
+  /// The configuration of a cache, which decides how it detects changes.
   enum Kind: String, CaseIterable {
     case shared, exclusive, withoutMemory, writtenBehind, withoutGenerations, exclusiveWithoutGenerations
     case acrossProcesses
@@ -31,7 +31,7 @@ private struct Refusal: Error {}
   private static let (old, new) = (payload(10, 1), payload(10, 2))
 
   private func cache(_ test: TestCache, _ kind: Kind) throws -> BlobCache {
-    // Where a file cannot be mapped there are no generations, for no process.
+    // If files cannot be mapped, no process has generations.
     if !kind.hasGenerations { test.disk.fail(.map, .operationNotSupportedByDevice) }
     return try test.cache {
       if kind.isExclusive { $0.store.access.sharing = .exclusive }
@@ -61,7 +61,7 @@ private struct Refusal: Error {}
     }
   }
 
-  /// What is there afterwards, in memory and on disk.
+  /// Checks the blob in memory and on disk after the change.
   private func expectWhatChangeLeft(
     _ change: Change, _ cache: BlobCache, _ test: TestCache, sourceLocation: SourceLocation = #_sourceLocation
   ) async throws {
@@ -75,12 +75,12 @@ private struct Refusal: Error {}
 
   private static let cases = Kind.allCases.flatMap { kind in
     Change.allCases.compactMap { change in
-      // Where nothing is shared, others are none, or are not seen.
+      // Without sharing, changes of other processes do not occur or are not detected.
       change.isOthers && (kind.isExclusive || !kind.hasGenerations) ? nil : (kind, change)
     }
   }
 
-  /// The producer is at it, in a directory that does not exist yet or is a cache already.
+  /// The producer runs, in a directory that does not exist yet or is already a cache.
   @Test(arguments: cases, [true, false])
   func whatIsProducedMeanwhileIsAnsweredAndNotStored(_ pair: (kind: Kind, change: Change), isNew: Bool) async throws {
     let test = try TestCache()
@@ -102,27 +102,27 @@ private struct Refusal: Error {}
     #expect(cache.productionCount == 0)
   }
 
-  /// The production is only looking on disk.
+  /// The production is still in its lookup on disk.
   @Test(arguments: Kind.allCases, [Change.othersStore, .othersRemove])
   func whatComesBeforeTheProducerBeginsOvertakesNothing(_ kind: Kind, _ change: Change) async throws {
     let test = try TestCache()
     let cache = try cache(test, kind)
     try await cache.store(payload(1), for: "other")
     try await cache.flush()
-    // What a load opens, and the other store's calls are not held.
+    // This holds the call by which a load opens a file, but no calls of the other store.
     test.disk.hold(.openBeneath)
     let production = Task { try await cache.load("a", options: kind.options) { Self.old } }
     try await test.disk.waitForHeld(1)
     try await make(change, cache, test)
     test.disk.letGo()
-    // What another has stored is found.
+    // The load finds the other store's record.
     let answer = try await production.value.payload
     #expect(answer == (change.stores ? Self.new : Self.old))
     try await cache.flush()
     #expect(try test.otherStore().load("a")?.payload == answer)
   }
 
-  /// What was produced is being written, and has no name yet.
+  /// The produced blob is being written, and has no name yet.
   @Test(arguments: cases.filter { $0.0 != .writtenBehind })
   func soItIsWhereItIsBeingWritten(_ pair: (kind: Kind, change: Change)) async throws {
     let test = try TestCache()
@@ -132,7 +132,7 @@ private struct Refusal: Error {}
     let production = Task { try await cache.load("a", options: pair.kind.options) { Self.old } }
     try await test.disk.waitForHeld(1)
     if pair.change.stores, !pair.change.isOthers {
-      // It needs a file of its own, and is held as long.
+      // The store needs its own file, and is held as long.
       let store = Task { try await make(pair.change, cache, test) }
       try await test.disk.waitForHeld(2)
       test.disk.letGo()
@@ -145,7 +145,7 @@ private struct Refusal: Error {}
     try await expectWhatChangeLeft(pair.change, cache, test)
   }
 
-  /// A wipe has no stripe to wait for where it finds no record, and may be over before there is one.
+  /// A wipe that finds no record waits for no stripe, and can end before the record exists.
   @Test(arguments: Kind.allCases.filter { $0 != .writtenBehind && $0.hasGenerations }, [false, true])
   func soItIsWhereItIsJustTakingItsPlace(_ kind: Kind, isOthers: Bool) async throws {
     guard !isOthers || !kind.isExclusive else { return }
@@ -161,7 +161,7 @@ private struct Refusal: Error {}
     try await expectWhatChangeLeft(.removeAll, cache, test)
   }
 
-  /// What was produced is staged when another process changes the key.
+  /// The produced blob is staged when another process changes the key.
   @Test(arguments: [Change.othersStore, .othersRemove, .othersRemoveAll]) func soItIsWhereItIsStaged(
     _ change: Change
   ) async throws {
@@ -234,11 +234,11 @@ private struct Refusal: Error {}
     let second = Task { try await cache.load("a") { throw CancellationError() } }
     try await until { cache.waiterCount(of: "a") == 2 }
     try await make(pair.change, cache, test)
-    // Else the next load would wait for a producer that waits for it here.
+    // Otherwise the next load would wait for a producer that waits for this load.
     try #require(cache.waiterCount(of: "a") == 0)
     #expect(try await cache.load("a") { Self.new }.payload == Self.new)
     latch.open()
-    // Those who asked before have the answer to what they asked.
+    // Loads that started before the change return the old blob.
     #expect(try await first.value.payload == Self.old)
     #expect(try await second.value.payload == Self.old)
     #expect(try await cache.load("a")?.payload == Self.new)
@@ -246,14 +246,14 @@ private struct Refusal: Error {}
     #expect(try test.otherStore().load("a")?.payload == Self.new)
   }
 
-  /// Nobody knows that a producer runs.
+  /// The producer of a refresh runs in the background, and no load waits for it.
   @Test(arguments: cases) func soItIsWithWhatIsProducedAnew(_ pair: (kind: Kind, change: Change)) async throws {
     let test = try TestCache()
     let cache = try cache(test, pair.kind)
     var options = pair.kind.options
     (options.ttl, options.refreshesAfter) = (.seconds(600), .seconds(60))
     try await cache.store(payload(10, 3), for: "a", ttl: .seconds(600))
-    // What is staged is stamped when it is written.
+    // A staged blob is stamped when it is written.
     try await cache.flush()
     test.clock.advance(by: 100)
     let (began, latch) = (Latch(), Latch())
@@ -303,7 +303,7 @@ private struct Refusal: Error {}
     }
     latches[0].open()
     #expect(try await loads[0].value.payload == Self.old)
-    // Who asks now waits for the second.
+    // A load that starts now waits for the second producer.
     #expect(cache.waiterCount(of: "a") == 1)
     latches[1].open()
     #expect(try await loads[1].value.payload == Self.new)
@@ -329,7 +329,7 @@ private struct Refusal: Error {}
     #expect(try await cache.load("a", options: options) { Self.new }.payload == Self.new)
   }
 
-  /// The control file that tells them apart is there before the producer begins.
+  /// The control file, whose generations detect the change, exists before the producer begins.
   @Test func aProductionInANewDirectoryIsStored() async throws {
     let test = try TestCache()
     let cache = try test.cache()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BlobCache
 
-/// When an engine is left alone.
+/// The circuit breaker of a remote engine.
 @Suite struct CircuitBreakerTests {
   private let clock = ManualClock(0)
   private let breaker: CircuitBreaker
@@ -56,7 +56,7 @@ import Testing
     #expect(trial?.isTrial == true)
     #expect(!isAdmitted)
     #expect(breaker.condition == .tried)
-    // Those from before it opened say nothing of the trial.
+    // Requests that started before the breaker opened do not decide the trial.
     #expect(!breaker.fail(.timedOut))
     breaker.leave(CircuitBreaker.Ticket())
     #expect(!isAdmitted)
@@ -66,7 +66,7 @@ import Testing
     #expect(breaker.condition == .inUse && breaker.pause == nil)
   }
 
-  /// Each failed trial doubles the pause, up to a minute.
+  /// Each failed trial doubles the pause, up to one minute.
   @Test func pausesGrow() {
     for _ in 0..<5 { breaker.fail(.unreachable) }
     for pause in [1, 2, 4, 8, 16, 32, 60, 60] as [Int64] {
@@ -86,7 +86,7 @@ import Testing
     #expect(breaker.pause == .seconds(pause))
   }
 
-  /// What asks for a pause again and again gets longer ones, whatever it asks for.
+  /// An engine that throttles repeatedly gets longer pauses, regardless of the pause that it asks for.
   @Test(arguments: [nil, .zero] as [Duration?]) func throttledTrialsDoubleThePause(asked: Duration?) {
     breaker.fail(.throttled(asked))
     for pause in [1, 2, 4, 8, 16, 32, 60, 60] as [Int64] {

@@ -5,7 +5,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// T3c: a load may answer what the engine has before that is stored.
+/// T3c: a load may return the engine's blob before the blob is stored in the directory.
 @Suite(.timeLimit(.minutes(30))) struct EarlyAnswerTests {
   let first: TestCache
   let second: TestCache
@@ -15,7 +15,7 @@ import Testing
 
   init() throws { (first, second) = (try TestCache(), try TestCache()) }
 
-  /// A cache whose writes wait for the gate, of which the engine has a blob.
+  /// Returns a cache whose writes wait for the gate, for an engine that contains a blob.
   private func node(waitingByteLimit: Int = 1 << 20) async throws -> BlobCache {
     try await first.node(engine).store(payload(9), for: "key", extendedData: Data([7]))
     let cache = try second.node(engine) {
@@ -23,14 +23,14 @@ import Testing
       $0.remote?.answersBeforeStoring = true
       $0.remote?.waitingByteLimit = waitingByteLimit
     }
-    // So its history is known without a write.
+    // The store makes the key's history known without a write.
     try await cache.store(payload(1), for: "other")
     cache.engine.lanes.writes.submit(.high) { [gate] in gate.wait() }
     try await until { cache.engine.lanes.writes.waitingCount == 0 }
     return cache
   }
 
-  /// What waits for the store; each tells whether it has found the record.
+  /// Operations that wait for the store. Each one returns whether it has found the record.
   enum Look: CaseIterable, Sendable {
     case contains, header, lock, locks, extendedData, setExtendedData, reader
 
@@ -49,7 +49,7 @@ import Testing
 
   @Test(arguments: Look.allCases) func whatLooksAtTheRecordWaits(look: Look) async throws {
     let cache = try await node()
-    // Each load is answered, and none waits.
+    // Each load returns a blob without waiting.
     for _ in 0..<3 { #expect(try await cache.load("key")?.payload == payload(9)) }
     let looking = Task { try await look.found(in: cache) }
     try await until { cache.engine.productions.waiterCount(of: fetch) == 1 }

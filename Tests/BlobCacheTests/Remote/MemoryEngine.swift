@@ -3,24 +3,24 @@ import BlobRecord
 import Foundation
 import Locks
 
-/// A remote engine in memory, with faults.
+/// A remote engine in memory that injects faults.
 final class MemoryEngine: RemoteEngine {
-  /// What goes wrong with a request.
+  /// A fault of a request.
   enum Fault: Sendable {
     case fail(RemoteError.Kind)
-    /// Nothing comes, and the task's cancellation is heeded.
+    /// No bytes arrive, and the request reacts to cancellation.
     case hang
-    /// Nothing comes, whatever is asked.
+    /// No bytes arrive, and the request ignores cancellation.
     case hangForGood
-    /// So many bytes come, and then nothing.
+    /// The answer stops after this number of bytes.
     case stall(after: Int)
-    /// So many bytes come, and then the end.
+    /// The answer ends after this number of bytes.
     case truncate(to: Int)
-    /// So many bytes come, then an error.
+    /// The answer throws an error after this number of bytes.
     case reset(after: Int)
-    /// A bit of this byte is another.
+    /// One bit of the byte at this offset is flipped.
     case flip(at: Int)
-    /// Other bytes come.
+    /// The answer consists of these bytes instead.
     case answer(Data)
   }
 
@@ -43,7 +43,7 @@ final class MemoryEngine: RemoteEngine {
 
   let name: String
   private let state = Lock(State())
-  /// How large the pieces of an answer are.
+  /// The size of the chunks of an answer, in bytes.
   private let pieceSize: Int
 
   init(_ name: String = "memory://test", pieceSize: Int = 1 << 16) {
@@ -51,19 +51,19 @@ final class MemoryEngine: RemoteEngine {
     self.pieceSize = pieceSize
   }
 
-  /// What becomes of requests from the next on.
+  /// Sets the fault of each request, starting with the next one.
   func fault(_ body: (@Sendable (Request) -> Fault?)?) { state.withLock { $0.fault = body } }
   func fault(_ fault: Fault?) { self.fault { _ in fault } }
-  /// Has requests wait before they are carried out.
+  /// Sets a closure that requests wait for before they are carried out.
   func hold(_ body: (@Sendable (Request) async -> Void)?) { state.withLock { $0.holder = body } }
 
-  /// Tells of each record that comes.
+  /// Sets a closure that is called with each record that is put.
   func onPut(_ body: @escaping @Sendable (RemoteRecord) -> Void) { state.withLock { $0.onPut = body } }
 
   var requests: [Request] { state.withLock { $0.requests } }
   var objects: [String: Data] { state.withLock { $0.objects } }
   var isClosed: Bool { state.withLock { $0.isClosed } }
-  /// When each object was put there; nil not to say.
+  /// Sets the modification time of all objects, or `nil` to report none.
   func setModified(_ time: UnixTime?) { state.withLock { $0.modified = time } }
   func set(_ bytes: Data?, _ name: String) { state.withLock { $0.objects[name] = bytes } }
 
@@ -79,7 +79,7 @@ final class MemoryEngine: RemoteEngine {
       try await Task.sleep(for: .seconds(1 << 20))
       return nil
     case .hangForGood:
-      // Nobody resumes it: the task stays, and takes no thread.
+      // The task is never resumed. It leaks, but occupies no thread.
       await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
       return nil
     default: return fault
@@ -186,9 +186,9 @@ extension MemoryEngine: RemoteLeasing, RemoteAnnouncing {
   }
 
   var listenerCount: Int { state.withLock { $0.listeners.count } }
-  /// How often anybody has begun to listen.
+  /// The number of calls that have started to listen.
   var listenCount: Int { state.withLock { $0.nextListener } }
-  /// Breaks the connections of all that listen.
+  /// Breaks the connections of all listeners.
   func breakListeners() {
     for listener in state.withLock({ $0.listeners.values }) {
       listener.finish(throwing: RemoteError(.unreachable, "the connection broke"))
@@ -197,14 +197,14 @@ extension MemoryEngine: RemoteLeasing, RemoteAnnouncing {
 }
 
 extension TestCache {
-  /// A machine of its own, that shares the engine.
+  /// Returns the cache of one machine that shares the engine.
   func node(
     _ engine: MemoryEngine, _ change: (inout BlobCache.Configuration) -> Void = { _ in }
   ) throws -> BlobCache {
     try cache { configuration in
       var tier = RemoteTier(engine, namespace: RemoteNamespace("test"))
       tier.writing = .through
-      // Those that are about deadlines say how long; a slow machine fails none of the others.
+      // Tests of deadlines set them; the others must not fail on a slow machine.
       tier.deadlines.firstByte = .seconds(300)
       tier.deadlines.progress = .seconds(300)
       tier.deadlines.change = .seconds(300)

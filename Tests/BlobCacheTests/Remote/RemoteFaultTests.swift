@@ -7,7 +7,7 @@ import Logging
 import TestSupport
 import Testing
 
-/// What users of other caches complained of, as requirements: R1 to R7 and R12 of Spec/Remote.md.
+/// Requirements taken from complaints of other caches' users: R1 to R7 and R12.
 @Suite(.timeLimit(.minutes(30))) struct RemoteFaultTests {
   let first: TestCache
   let second: TestCache
@@ -15,7 +15,7 @@ import Testing
 
   init() throws { (first, second) = (try TestCache(), try TestCache()) }
 
-  /// R1: opening waits for nothing, and asks nothing.
+  /// R1: opening a cache sends no request, and does not wait.
   @Test func R1_openingAsksNothing() async throws {
     engine.fault(.hangForGood)
     let cache = try first.node(engine)
@@ -23,7 +23,7 @@ import Testing
     #expect(cache.remoteStatus?.condition == .inUse)
   }
 
-  /// R2: a request has a deadline, to its first byte and between two; the sum of all waits is bounded by the breaker.
+  /// R2: a request has deadlines for its first byte and between bytes; the circuit breaker bounds the sum of all waits.
   @Test(arguments: [MemoryEngine.Fault.hang, .hangForGood, .stall(after: 100)])
   func R2_waitsAreBounded(fault: MemoryEngine.Fault) async throws {
     let keys = (0..<1000).map { BlobKey("key \($0)") }
@@ -36,7 +36,7 @@ import Testing
     }
     for key in keys { #expect(try await cache.load(key) == nil) }
     let status = try #require(cache.remoteStatus)
-    // Time stands still for the breaker, so it stays open.
+    // The breaker's clock does not advance, so the breaker stays open.
     #expect(status.failures == 5)
     #expect(status.condition == .leftAlone)
     #expect(status.passedOver == 995)
@@ -61,9 +61,9 @@ import Testing
     #expect(cache.remoteStatus?.failures ?? 0 >= 1)
   }
 
-  /// T9: a store whose first try has failed waits for the next one, but for no pause.
+  /// T9: a store whose first try has failed waits for the next try, but not for a pause of the circuit breaker.
   @Test func aStoreThatIsTriedAgainDoesNotWaitForAPause() async throws {
-    // The pauses between tries are slept by this clock, so no second try begins before the fifth first try has failed.
+    // This clock controls the pauses between tries, so no second try begins before the fifth first try has failed.
     let clock = SteppedClock()
     let cache = try first.node(engine) {
       $0.remote?.maxConcurrentChanges = 5
@@ -72,7 +72,7 @@ import Testing
       $0.remote?.deadlines.progress = .seconds(1 << 20)
     }
     engine.fault(.fail(.unreachable))
-    // Five first tries fail together, and the last failure opens the circuit breaker, whose time stands still too.
+    // Five first tries fail together. The last failure opens the circuit breaker, whose clock does not advance either.
     engine.hold { [engine] _ in while engine.requests.count < 5 { await Task.yield() } }
     try await withThrowingTaskGroup { group in
       for number in 0..<5 {
@@ -84,14 +84,14 @@ import Testing
     engine.fault(nil as MemoryEngine.Fault?)
     engine.hold(nil)
     first.uptime.advance(by: 60)
-    // The changes have stayed.
+    // The changes are still queued.
     try await until {
       clock.advance(by: .seconds(60))
       return engine.objects.count == 5
     }
   }
 
-  /// R4: the engine is tried again, and comes back.
+  /// R4: the engine is tried again, and used when it works again.
   @Test func R4_theEngineComesBack() async throws {
     try await second.node(engine).store(payload(1), for: "key")
     let log = Log<String>()
@@ -106,21 +106,21 @@ import Testing
     first.uptime.advance(by: 2)
     #expect(cache.remoteStatus?.condition == .tried)
     #expect(try await cache.load("key") == nil)
-    // The trial has failed: the pause is twice as long.
+    // The trial has failed, which doubles the pause.
     engine.fault(nil as MemoryEngine.Fault?)
     first.uptime.advance(by: 1)
     #expect(try await cache.load("key") == nil)
     first.uptime.advance(by: 1)
     #expect(try await cache.load("key")?.payload == payload(1))
     #expect(cache.remoteStatus?.condition == .inUse)
-    // Each of the two is told once.
+    // Each of the two changes is reported once.
     #expect(
       log.all == [
         "memory://test was told to fail; it is left alone for a while", "memory://test answers again",
       ])
   }
 
-  /// T4: while one request tries the engine, loads of its key wait for it, and loads of other keys pass the engine over.
+  /// T4: while one request tries the engine, loads of its key wait for it, and loads of other keys skip the engine.
   @Test func loadsOfTheTriedKeyWait() async throws {
     try await second.node(engine).store(payload(1), for: "key")
     let cache = try first.node(engine)
@@ -142,7 +142,7 @@ import Testing
     #expect(cache.remoteStatus?.passedOver == 1)
   }
 
-  /// A refusal is a matter of settings: it is not tried again at once.
+  /// A refusal is caused by settings, so it opens the breaker without further tries.
   @Test func aRefusalOpensAtOnce() async throws {
     engine.fault(.fail(.refused))
     let cache = try first.node(engine)
@@ -156,7 +156,7 @@ import Testing
     #expect(engine.requests.count == 2)
   }
 
-  /// R5: a body that is not whole, or not right, is a miss, and nothing of it is kept.
+  /// R5: a truncated or damaged body is a miss, and is not stored.
   @Test(
     arguments: [
       .truncate(to: 0), .truncate(to: 63), .truncate(to: 64), .truncate(to: 163), .reset(after: 100), .flip(at: 0),
@@ -173,7 +173,7 @@ import Testing
     #expect(cache.remoteStatus?.failures == 1)
   }
 
-  /// R5: a record of another key is none of this one's.
+  /// R5: another key's record is a miss.
   @Test(arguments: [RecordNaming.encoded, .sha256]) func R5_anotherKeysRecordIsAMiss(naming: RecordNaming) async throws
   {
     func node(_ machine: TestCache) throws -> BlobCache {
@@ -191,7 +191,7 @@ import Testing
     #expect(try await cache.load("one") != nil)
   }
 
-  /// R6: an upload is tried twice; what is dropped is counted and told, and what it would have replaced is taken away.
+  /// R6: an upload is tried twice. A dropped one is counted and reported, and the superseded object is removed.
   @Test func R6_aDroppedUploadIsTold() async throws {
     let cache = try first.node(engine) { $0.remote?.breaker.failures = 100 }
     try await cache.store(payload(1), for: "key")
@@ -222,7 +222,7 @@ import Testing
     #expect(cache.remoteStatus?.uploads == 1 && cache.remoteStatus?.droppedUploads == 0)
   }
 
-  /// R6: too many stores that wait give way, the oldest first.
+  /// R6: if too many stores wait, the oldest are dropped first.
   @Test func R6_theOldestStoresGiveWay() async throws {
     let gate = Latch()
     engine.hold { request in if case .put = request { await gate.wait() } }
@@ -243,7 +243,7 @@ import Testing
     try await until { cache.remoteStatus?.waitingChanges == 0 }
   }
 
-  /// R7: what cannot be kept here is answered all the same.
+  /// R7: a fetched blob that cannot be stored in the directory is still returned.
   @Test func R7_aFetchedBlobThatCannotBeKeptIsAnswered() async throws {
     try await second.node(engine).store(payload(1000), for: "key")
     let cache = try first.node(engine) { $0.store.limits.payload = 500 }
@@ -252,7 +252,7 @@ import Testing
     #expect(cache.remoteStatus?.hits == 2)
   }
 
-  /// A task that is cancelled leaves, and says nothing against the engine.
+  /// A cancelled load ends immediately, and does not count as a failure of the engine.
   @Test func aCancelledLoadIsNoFailure() async throws {
     engine.fault(.hang)
     let cache = try first.node(engine)
@@ -266,7 +266,7 @@ import Testing
     #expect(cache.remoteStatus?.misses == 1)
   }
 
-  /// What waits for an engine that is gone does not keep a cache open.
+  /// Requests that wait for an unreachable engine do not keep a cache open.
   @Test func aHungEngineKeepsNoCacheOpen() async throws {
     engine.fault(.hangForGood)
     let cache = try first.node(engine) {
@@ -280,7 +280,7 @@ import Testing
     #expect(engine.isClosed)
   }
 
-  /// R2: an engine that is gone keeps no removal waiting, however many there are, nor what comes after.
+  /// R2: removals, and the calls after them, do not wait for an unreachable engine, however many there are.
   @Test(arguments: [MemoryEngine.Fault.fail(.failed), .hang]) func R2_removalsDoNotWait(
     fault: MemoryEngine.Fault
   ) async throws {
@@ -295,13 +295,13 @@ import Testing
     try await until { engine.objects.count == 20 }
     engine.fault(fault)
     for key in keys { #expect(try await cache.remove(key) == .done) }
-    // What waits for one of them is let go when it was tried, or will not be for a while.
+    // A wait for a removal ends when the removal was tried, or is postponed.
     #expect(try await cache.removeEverywhere("another").there == .postponed)
     for key in keys { #expect(try await cache.load(key) == nil) }
     try await cache.close()
   }
 
-  /// A removal that is refused is told once, keeps no load from the engine, and hides what is there.
+  /// A refused removal is reported once, does not stop loads from the engine, and hides the engine's object.
   @Test func aRefusedRemovalIsHidden() async throws {
     let cache = try first.node(engine)
     for key in ["a", "b"] as [BlobKey] { try await cache.store(payload(3), for: key) }
@@ -315,7 +315,7 @@ import Testing
     #expect(engine.requests.filter { $0 == .remove("test/v1/a/a") }.count <= 1)
   }
 
-  /// One store that is larger than all that may wait pushes nothing out.
+  /// A single store that is larger than the limit of waiting bytes drops no other store.
   @Test func aLargeStoreGoesByTheDirectory() async throws {
     let gate = Latch()
     engine.hold { request in if case .put = request { await gate.wait() } }
@@ -332,7 +332,7 @@ import Testing
     #expect(engine.objects.count == 5)
   }
 
-  /// What has left the directory before its turn takes the engine's earlier blob with it.
+  /// A record that has left the directory before its upload removes the engine's earlier blob.
   @Test func whatIsGoneBeforeItsTurnIsRemoved() async throws {
     let cache = try first.node(engine) {
       $0.remote?.writing = .behind
@@ -355,7 +355,7 @@ import Testing
     #expect(try await cache.load("key") == nil)
   }
 
-  /// Slices of a remote object stay here.
+  /// Slices of a remote object are not uploaded.
   @Test func slicesDoNotGoThere() async throws {
     let cache = try first.node(engine)
     let origin = Origin(payload(5000))
@@ -365,7 +365,7 @@ import Testing
     #expect(engine.requests.isEmpty)
   }
 
-  /// A blob that is seen while it is written ends the old one, there too.
+  /// A blob that is visible while it is written removes the old blob, on the engine too.
   @Test func aStreamThatIsGivenUpBringsNothingBack() async throws {
     let cache = try first.node(engine)
     try await cache.store(payload(1), for: "key")

@@ -7,7 +7,7 @@ import Posix
 import TestSupport
 import Testing
 
-/// Spec/Remote.md, M: what machines that share an engine know of each other.
+/// Spec/Remote.md, M: machines that share an engine learn of each other's changes.
 @Suite(.timeLimit(.minutes(30))) struct RemoteMachinesTests {
   let first: TestCache
   let second: TestCache
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  /// M1: within the time memory answers; then the engine is asked for 64 bytes, and for more if they are another blob's.
+  /// M1: memory answers within the interval. After it, the engine is asked for 64 bytes, and for all if they differ.
   @Test(arguments: Way.allCases) func anOldCopyIsAskedAbout(way: Way) async throws {
     let writer = try first.node(engine)
     let reader = try second.node(engine) { $0.remote?.revalidatesAfter = .seconds(30) }
@@ -54,7 +54,7 @@ import Testing
     #expect(count(.get(Self.name)) == 2 && count(.head(Self.name)) == 2)
   }
 
-  /// M2: an engine that fails, or has dropped the object, leaves what lies here.
+  /// M2: if the engine fails or has dropped the object, the directory's copy is returned.
   @Test(arguments: Way.allCases, [true, false]) func withoutAWordTheCopyAnswers(way: Way, isGone: Bool) async throws {
     try await first.node(engine).store(payload(10), for: "key")
     let reader = try second.node(engine) { $0.remote?.revalidatesAfter = .seconds(30) }
@@ -64,7 +64,7 @@ import Testing
     #expect(try await answer(of: reader, by: way) == payload(10))
   }
 
-  /// M2: a word that another blob is there, and no more, confirms nothing.
+  /// M2: an engine that has another blob's header, but not its payload, confirms no copy.
   @Test(arguments: Way.allCases) func aWordWithoutABlobIsNone(way: Way) async throws {
     let writer = try first.node(engine)
     try await writer.store(payload(10), for: "key")
@@ -78,7 +78,7 @@ import Testing
     #expect(try await answer(of: reader, by: way) == payload(20))
   }
 
-  /// M1, T19: what cannot be kept is answered all the same.
+  /// M1, T19: a newer blob that cannot be stored in the directory is still returned.
   @Test func aNewerBlobThatCannotBeKeptIsAnswered() async throws {
     let writer = try first.node(engine)
     try await writer.store(payload(10), for: "key")
@@ -96,7 +96,7 @@ import Testing
     #expect(try reader.store.load("key")?.payload == payload(20))
   }
 
-  /// What is staged, or too large to go there, is not the engine's to judge.
+  /// The engine is not asked about blobs that are staged, or too large for it.
   @Test(arguments: Way.allCases, [true, false]) func whatIsNotThereIsNotAskedAbout(
     way: Way, isStaged: Bool
   ) async throws {
@@ -114,12 +114,12 @@ import Testing
     }
     try await cache.store(payload(5), for: "key")
     first.uptime.advance(by: 9)
-    // A reader has it written first.
+    // A reader writes the staged blob first.
     if !(isStaged && way == .reader) { #expect(try await answer(of: cache, by: way) == payload(5)) }
     #expect(count(.head(Self.name)) == 0 && count(.get(Self.name)) == 0)
   }
 
-  /// A lock is kept where another blob comes.
+  /// A locked record stays locked when it is superseded by the engine's blob.
   @Test func aLockedCopyIsReplacedAndStaysLocked() async throws {
     let writer = try first.node(engine)
     try await writer.store(payload(10), for: "key")
@@ -132,7 +132,7 @@ import Testing
     #expect(try await reader.header(for: "key")?.refCount == 1)
   }
 
-  /// What is on its way to the engine is younger than what is there.
+  /// A blob that waits for its upload is newer than the engine's blob.
   @Test func whatWaitsIsNotAskedAbout() async throws {
     let cache = try first.node(engine) {
       $0.remote?.revalidatesAfter = .seconds(1)
@@ -156,16 +156,16 @@ import Testing
     return cache
   }
 
-  /// M4: a store or a removal here takes the copies of others.
+  /// M4: a store or a removal on one machine removes the copies of the others.
   @Test func machinesDropWhatOthersHaveChanged() async throws {
     let (one, other) = (try await listening(first), try await listening(second))
     #expect(try await other.load("key") == nil)
     try await one.store(payload(10), for: "key")
-    // The absence is forgotten.
+    // The remembered absence is forgotten.
     try await until { try await other.load("key")?.payload == payload(10) }
     try await one.store(payload(20), for: "key")
     try await until { try await other.load("key")?.payload == payload(20) }
-    // Its own copies stay.
+    // The machine's own copies remain.
     #expect(one.cachedBlob(for: "key")?.payload == payload(20))
     _ = try await one.removeEverywhere("key")
     try await until { try await other.load("key") == nil }
@@ -176,7 +176,7 @@ import Testing
     try await one.store(payload(10), for: "locked")
     try await one.store(payload(10), for: "key")
     for key: BlobKey in ["locked", "key"] {
-      // What is fetched while an announcement comes is answered, and not kept.
+      // A blob that is fetched while an announcement arrives is returned, but not stored.
       try await until {
         _ = try await other.load(key)
         return try other.store.contains(key)
@@ -184,14 +184,14 @@ import Testing
     }
     #expect(try await other.lock("locked") == .done)
     try await one.store(payload(20), for: "locked")
-    // They are taken in order.
+    // Announcements are handled in order.
     try await until { engine.requests.filter { $0 == .announce }.count == 3 }
     try await one.store(payload(20), for: "key")
     try await until { try await other.load("key")?.payload == payload(20) }
     #expect(try await other.load("locked")?.payload.count == 10)
   }
 
-  /// A store that is younger than the announcement stays, wherever it is.
+  /// A store that is newer than the announcement remains, staged or on disk.
   @Test(arguments: [true, false]) func anAnnouncementTakesNoYoungerStore(isStaged: Bool) async throws {
     let cache = try first.node(engine) {
       $0.remote?.announcesChanges = true
@@ -207,7 +207,7 @@ import Testing
     try await cache.store(payload(5), for: "key")
     engine.say(Announcement(sender: "x", key: "key", checksum: nil).text)
     engine.say(Announcement(sender: "x", key: "last", checksum: nil).text)
-    // They are taken in order.
+    // Announcements are handled in order.
     try await until { try cache.store.contains("last") == false }
     #expect(try await cache.load("key")?.payload == payload(5))
     gate.open()
@@ -216,7 +216,7 @@ import Testing
     #expect(try await cache.load("key")?.payload == payload(5))
   }
 
-  /// A text of another program, or of this machine, changes nothing.
+  /// A text of another program or of the same machine changes nothing.
   @Test(
     arguments: [
       "", "hello", "blobcache1 x put 0", "blobcache1 x put zz a2V5", "blobcache1 x remove 0 a2V5",
@@ -240,7 +240,7 @@ import Testing
     #expect(Announcement(announcement.text) == announcement)
   }
 
-  /// M5: it listens again, and asks about all that it may have missed.
+  /// M5: the cache listens again, and asks the engine about all blobs whose announcements it may have missed.
   @Test func aBrokenConnectionIsMadeAgain() async throws {
     let cache = try second.node(engine) {
       $0.remote?.announcesChanges = true
@@ -251,7 +251,7 @@ import Testing
     let writer = try first.node(engine)
     try await writer.store(payload(10), for: "key")
     #expect(try await cache.load("key")?.payload == payload(10))
-    // An announcement that it takes tells that it has begun to listen to its end.
+    // An announcement that is handled proves that the cache listens.
     try await writer.store(payload(1), for: "probe")
     #expect(try await cache.load("probe") != nil)
     engine.say(Announcement(sender: "x", key: "probe", checksum: nil).text)
@@ -280,7 +280,7 @@ import Testing
 
   // MARK: - Leases
 
-  /// M6: of machines that miss a blob at once, one produces it, and the others get it.
+  /// M6: one of the machines that miss a blob concurrently produces it, and the others fetch it.
   @Test(arguments: [true, false]) func oneOfManyMachinesProduces(areBehind: Bool) async throws {
     let produced = Counter()
     let machines = try (0..<4).map { _ in try TestCache() }
@@ -308,7 +308,7 @@ import Testing
     try await until { engine.leaseCount == 0 }
   }
 
-  /// M6: a machine that holds the lease for too long, or an engine that fails, costs work and no blob.
+  /// M6: if a machine holds the lease for too long, or the engine fails, the blob is produced more than once.
   @Test(arguments: [true, false]) func withoutALeaseItIsProducedAllTheSame(isTaken: Bool) async throws {
     if isTaken {
       _ = try await engine.acquireLease(RemoteName(Self.name), as: "another", for: .seconds(1))
@@ -332,7 +332,7 @@ import Testing
 
   // MARK: - Age
 
-  /// M7: the blob that another machine has produced anew is taken, and no producer runs.
+  /// M7: a refresh takes the blob that another machine has produced, and runs no producer.
   @Test func aRefreshTakesWhatAnotherMachineHasMade() async throws {
     var options = ProductionOptions(ttl: .seconds(1000))
     options.refreshesAfter = .seconds(10)
@@ -355,7 +355,7 @@ import Testing
     #expect(produced.count == 2)
   }
 
-  /// R8: an engine that drops by age keeps what is fetched.
+  /// R8: blobs that are fetched stay on an engine that removes objects by age, because they are written again.
   @Test(arguments: [(nil, 0), (-1, 0), (-100, 1)] as [(Int64?, Int)], [10, 2 << 20])
   func R8_whatIsUsedIsWrittenAgain(age: (time: Int64?, puts: Int), byteCount: Int) async throws {
     try await first.node(engine).store(payload(byteCount), for: "key", ttl: .seconds(5000))
@@ -376,7 +376,7 @@ import Testing
   }
 }
 
-/// It does no more than it must.
+/// An engine that implements only the required methods.
 private struct PlainEngine: RemoteEngine {
   let name = "plain://"
   func get(_ name: RemoteName) async throws -> RemoteObject? { nil }

@@ -5,7 +5,7 @@ import Locks
 import TestSupport
 import Testing
 
-/// What a tool does with a namespace, beside the caches that use it.
+/// A tool works on a namespace next to the caches that use it.
 @Suite(.timeLimit(.minutes(30))) struct RemoteRecordsTests {
   let machine: TestCache
   let engine = MemoryEngine()
@@ -19,7 +19,7 @@ import Testing
     return records
   }
 
-  /// Says for how long it is to sleep, and sleeps for good.
+  /// A clock that reports each requested sleep, and never wakes up.
   private final class NotingClock: Clock {
     let now = ContinuousClock.now
     let minimumResolution = Duration.zero
@@ -40,7 +40,7 @@ import Testing
     }
   }
 
-  /// A slow line is no failure: each mebibyte of an upload has a second besides.
+  /// A slow connection is no failure: an upload has one additional second per mebibyte.
   @Test func anUploadHasTimeByItsSize() async throws {
     var records = records()
     let clock = NotingClock()
@@ -96,14 +96,14 @@ import Testing
     await #expect(throws: RemoteError.self) { try await records().load("key") }
   }
 
-  /// Another key's record is none of this one's.
+  /// Another key's record is an error.
   @Test func anotherKeysRecordIsAnError() async throws {
     try await records().store(payload(100), for: "key", ttl: 5)
     engine.set(engine.objects["test/v1/ke/key"], "test/v1/ot/other")
     await #expect(throws: RemoteError.self) { try await records().load("other") }
   }
 
-  /// What a cache seals is got by the same key alone, and what is put is sealed for it.
+  /// A record that a cache sealed opens only with the same key, and a record that is put is sealed with it.
   @Test func sealsAreThoseOfACache() async throws {
     let key = RemoteSealKey(0..<16)
     var sealed = records()
@@ -132,7 +132,7 @@ import Testing
     engine.set(Data("nothing".utf8), "other/v1/ke/key")
     let (entries, next) = try await records().page(prefix: "", nil)
     #expect(next == nil)
-    // A long name does not tell its key, and what lies elsewhere has none.
+    // A long name does not contain its key, and an object at another path has no key.
     #expect(entries.compactMap { $0.key?.string }.sorted() == Self.keys.dropLast().sorted())
     #expect(entries.count == Self.keys.count + 2)
     for entry in entries {
@@ -148,7 +148,7 @@ import Testing
     #expect(Set(found) == Set(keys))
   }
 
-  /// A digest tells no key.
+  /// A digest does not contain the key, so a prefix matches nothing.
   @Test func aPrefixHasNothingWhereNamesAreDigests() async throws {
     try await records(.sha256).store(payload(7), for: "key", ttl: 60)
     #expect(try await records(.sha256).page(prefix: "", nil).entries.map(\.key) == [nil])

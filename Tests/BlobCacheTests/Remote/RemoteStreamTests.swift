@@ -7,7 +7,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Remote.md: payloads that go to the engine and come from it piece by piece, and seals.
+/// Spec/Remote.md: payloads that are sent and received in chunks, and seals.
 @Suite(.timeLimit(.minutes(30))) struct RemoteStreamTests {
   let first: TestCache
   let second: TestCache
@@ -19,7 +19,7 @@ import Testing
     engine.objects[try RemoteNamespace("test").place(of: key).name.string]
   }
 
-  /// Whatever way a blob comes, the engine has it when the call returns: T9.
+  /// T9: the engine has the blob when the call returns, whichever call stored it.
   @Test(arguments: [0, 1, 70_000, 3 << 20]) func everyWayOfStoringGoesThrough(byteCount: Int) async throws {
     let cache = try first.node(engine)
     let bytes = payload(byteCount)
@@ -43,7 +43,7 @@ import Testing
     #expect(try await second.node(engine).load("data")?.payload == bytes)
   }
 
-  /// The checksum that an engine may send ahead is that of all bytes; they come anew for each try.
+  /// The checksum that an engine may send first covers all bytes, which are read again for each try.
   @Test(arguments: [false, true], [5, 3 << 20])
   func aRecordComesInPiecesAgainAndAgain(isSealed: Bool, byteCount: Int) async throws {
     let cache = try first.node(engine) { $0.remote?.sealKey = isSealed ? RemoteSealKey(1...32) : nil }
@@ -69,7 +69,7 @@ import Testing
     }
   }
 
-  /// A payload whose file is damaged does not go to other machines.
+  /// A damaged payload is not uploaded.
   @Test func aDamagedFileIsNotSent() async throws {
     let cache = try first.node(engine) { $0.remote?.writing = .behind }
     let gate = Latch()
@@ -87,7 +87,7 @@ import Testing
     #expect(try object(of: "key") == nil)
   }
 
-  /// A cache that is let go sends what waits, as one that is closed does; nothing is removed there.
+  /// A cache that is released uploads waiting changes, like a closed one, and removes nothing on the engine.
   @Test func aCacheThatIsLetGoSendsWhatWaits() async throws {
     try await first.node(engine).store(payload(5), for: "key")
     let gate = Latch()
@@ -108,7 +108,7 @@ import Testing
     #expect(!engine.requests.contains { if case .remove = $0 { true } else { false } })
   }
 
-  /// What other machines have is streamed, and no producer runs.
+  /// A blob of another machine is streamed, and no producer runs.
   @Test func aStreamThatAnotherMachineHasIsNotProduced() async throws {
     try await first.node(engine).store(payload(70_000), for: "key")
     let cache = try second.node(engine)
@@ -116,7 +116,7 @@ import Testing
     var bytes = Data()
     for try await piece in follower.pieces() { bytes += piece }
     #expect(bytes == payload(70_000))
-    // A producer that fails takes nothing from the others.
+    // A failed producer removes nothing on the engine.
     await #expect(throws: CancellationError.self) {
       let failing = try await cache.stream("none") { _ in throw CancellationError() }
       for try await _ in failing.pieces() {}
@@ -126,7 +126,7 @@ import Testing
 
   // MARK: - Coming
 
-  /// A reader opens what other machines have; nothing of it is in memory, and it keeps its time.
+  /// A reader opens a blob of another machine. The blob keeps its expiration and is not stored in memory.
   @Test(arguments: [0, 1, 70_000, 3 << 20]) func aReaderOpensWhatComes(byteCount: Int) async throws {
     try await first.node(engine).store(
       payload(byteCount), for: "key", ttl: .seconds(60), extendedData: Data([1, 2]))
@@ -145,7 +145,7 @@ import Testing
     #expect(try await cache.openReader(for: "key") == nil)
   }
 
-  /// T4: readers and loads of one key wait for one request.
+  /// T4: readers and loads of one key share one request.
   @Test(arguments: [true, false]) func readersAndLoadsWaitForOneRequest(readerIsFirst: Bool) async throws {
     try await first.node(engine).store(payload(9), for: "key")
     let gate = Latch()
@@ -177,7 +177,7 @@ import Testing
     #expect(try await cache.usage().temporaryFiles == 0)
   }
 
-  /// What is stored here meanwhile is younger.
+  /// A blob that is stored locally during the fetch is newer.
   @Test func aStoreOvertakesWhatComes() async throws {
     try await first.node(engine).store(payload(2 << 20), for: "key")
     let gate = Latch()
@@ -191,7 +191,7 @@ import Testing
     #expect(try await cache.load("key")?.payload == payload(5))
   }
 
-  /// The engine has what the directory has lost.
+  /// A record that is damaged in the directory is fetched again.
   @Test(arguments: [true, false]) func aDamagedRecordIsFetchedAnew(opens: Bool) async throws {
     let cache = try first.node(engine) { $0.memory = nil }
     try await cache.store(payload(100_000), for: "key")
@@ -230,7 +230,7 @@ import Testing
     #expect(try await found(second, key) == payload(100))
     #expect(try await found(TestCache(), RemoteSealKey(2...33)) == nil)
     #expect(try await found(TestCache(), nil) == nil)
-    // Another name's record, whole and sealed, is not this name's.
+    // A whole and sealed record of another name is refused.
     let object = try #require(try object(of: "key"))
     var flipped = object
     flipped[object.count - 1] ^= 1
@@ -240,7 +240,7 @@ import Testing
     #expect(try await found(TestCache(), key) == nil)
   }
 
-  /// RFC 4231, test case 2, with a name and a zero byte in front: the digest by Python's hmac.
+  /// RFC 4231, test case 2, preceded by a name and a zero byte; the digest was computed by Python's hmac.
   @Test func aSealIsAnHMAC() throws {
     var seal = RecordSeal(try #require(RemoteSealKey("0123456789abcdef".utf8)), of: RemoteName("a/b"))
     let bytes = Data("what do ya want for nothing?".utf8)

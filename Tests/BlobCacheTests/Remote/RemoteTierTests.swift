@@ -6,7 +6,7 @@ import Locks
 import TestSupport
 import Testing
 
-/// Spec/Remote.md: what the verbs mean where a tier lies behind the directory that other machines share.
+/// Spec/Remote.md: the operations of a cache with a remote tier that several machines share.
 @Suite(.timeLimit(.minutes(30))) struct RemoteTierTests {
   let first: TestCache
   let second: TestCache
@@ -14,7 +14,7 @@ import Testing
 
   init() throws { (first, second) = (try TestCache(), try TestCache()) }
 
-  /// T1: the object is the record, whole and sound under its name there.
+  /// T1: the object is the complete and valid record of its key.
   @Test(
     arguments: [nil, Data("image/png".utf8)], [BlobKey("a/b"), "x", BlobKey(String(repeating: "long ", count: 99))])
   func aStoredBlobIsARecordThere(extendedData: Data?, key: BlobKey) async throws {
@@ -33,7 +33,7 @@ import Testing
     #expect(try await cache.header(for: key)?.refCount == 1)
   }
 
-  /// T2, T3: another machine loads it, keeps it, and it expires there when it does here.
+  /// T2, T3: another machine loads and stores the blob, which expires there at the same time.
   @Test(arguments: [RecordNaming.encoded, .sha256], [RecordNaming.encoded, .sha256, .verbatim])
   func anotherMachineLoadsIt(remote: RecordNaming, local: RecordNaming) async throws {
     func node(_ machine: TestCache) throws -> BlobCache {
@@ -51,7 +51,7 @@ import Testing
     #expect(blob.payload == payload(5000))
     #expect(blob.header.ttl == 60)
     #expect(blob.header.lastUpdate == first.clock.now)
-    // From here on it lies in the directory.
+    // From here on, the record is stored in the directory.
     let header = try #require(try cache.store.header(for: key))
     #expect(header.updateTime == blob.header.updateTime && header.refCount == 0)
     #expect(cache.remoteStatus?.hits == 1)
@@ -62,7 +62,7 @@ import Testing
     #expect(cache.remoteStatus?.misses == 1)
   }
 
-  /// Small blobs lie in packs on each machine, and travel as any other: whole, in parts and as streams.
+  /// Small blobs are stored in packs on each machine, and are sent like other blobs: whole, in parts and as streams.
   @Test(arguments: [0, 5, 5000, 9000]) func smallBlobsOfTheTierArePacked(byteCount: Int) async throws {
     func node(_ machine: TestCache) throws -> BlobCache {
       try machine.node(engine) { $0.store.packing = .upTo(8192) }
@@ -80,7 +80,7 @@ import Testing
       let reader = try #require(try await other.openReader(for: "key"))
       #expect(try await reader.read(1..<4) == payload(byteCount)[1..<4])
     }
-    // A stream that has stayed small in the end.
+    // A stream whose payload turned out to be small.
     let writer = try await one.openWriter(for: "stream", ttl: .seconds(60))
     try await writer.append(payload(byteCount))
     try await writer.commit()
@@ -92,7 +92,7 @@ import Testing
     for cache in [other, try node(try TestCache())] { #expect(try await cache.load("key") == nil) }
   }
 
-  /// T2: the time to live of a record without one is the storing machine's.
+  /// T2: a record without a time to live has the default of the storing machine.
   @Test func aDefaultExpirationIsMadeExplicit() async throws {
     let cache = try first.node(engine) { $0.store.expiry.defaultTimeToLive = .seconds(77) }
     try await cache.store(payload(1), for: "key")
@@ -106,7 +106,7 @@ import Testing
     #expect(try await second.node(engine).load("key") == nil)
   }
 
-  /// T4: one request for all that ask at once; each of them gets the blob.
+  /// T4: concurrent loads share one request, and each of them returns the blob.
   @Test func oneRequestAnswersAll() async throws {
     try await first.node(engine).store(payload(9), for: "key")
     let gate = Latch()
@@ -119,7 +119,7 @@ import Testing
     #expect(engine.requests.filter { $0 == .get("test/v1/ke/key") }.count == 1)
   }
 
-  /// T5: a producer is asked only for what the tier has not, and what it makes goes there.
+  /// T5: a producer runs only for a blob that the tier does not have, and its blob is uploaded.
   @Test func theTierIsAskedBeforeTheProducer() async throws {
     let produced = Counter()
     let make = { @Sendable () async throws -> Data in
@@ -133,7 +133,7 @@ import Testing
     #expect(produced.count == 1)
   }
 
-  /// T6: an absence is remembered, until a store here or the end of its time.
+  /// T6: an absence is remembered until it expires or the key is stored locally.
   @Test func anAbsenceIsRemembered() async throws {
     let cache = try first.node(engine)
     for _ in 0..<3 { #expect(try await cache.load("key") == nil) }
@@ -147,7 +147,7 @@ import Testing
     #expect(try await cache.load("key") != nil)
   }
 
-  /// T7: a removal goes there, and brings nothing back.
+  /// T7: a removal is sent to the engine, and no fetch restores the blob.
   @Test func aRemovalGoesThere() async throws {
     let cache = try first.node(engine)
     try await cache.store(payload(1), for: "key")
@@ -158,7 +158,7 @@ import Testing
     #expect(cache.remoteStatus?.removals == 1)
   }
 
-  /// T7: what the engine does not remove now does not come back, and is removed later.
+  /// T7: a blob whose removal failed on the engine is not returned, and is removed later.
   @Test func aRemovalThatFailsIsTriedAgain() async throws {
     let cache = try first.node(engine) { $0.remote?.breaker.failures = 100 }
     try await cache.store(payload(1), for: "key")
@@ -175,7 +175,7 @@ import Testing
     try await until { engine.objects.isEmpty }
   }
 
-  /// T8: a fetch that a store or a removal overtakes changes nothing here.
+  /// T8: a fetch that is superseded by a store or a removal changes nothing in the directory.
   @Test(arguments: [true, false]) func aFetchIsOvertaken(byStore: Bool) async throws {
     try await first.node(engine).store(payload(1), for: "key")
     let gate = Latch()
@@ -190,7 +190,7 @@ import Testing
     #expect(try cache.store.load("key")?.payload == (byStore ? payload(2) : nil))
   }
 
-  /// T9, R12: each mode does its part, and the directory does its own in all of them.
+  /// T9, R12: the mode limits the use of the engine, but not of the directory.
   @Test(arguments: [RemoteTier.Mode.readWrite, .readOnly, .writeOnly]) func aModeIsKept(
     mode: RemoteTier.Mode
   ) async throws {
@@ -205,7 +205,7 @@ import Testing
     #expect((engine.objects["test/v1/th/there"] != nil) == (mode == .readOnly))
   }
 
-  /// T10: sizes beyond the bounds stay here.
+  /// T10: payloads outside the range of sizes are not uploaded.
   @Test(arguments: [9, 10, 20, 21]) func onlyTheSizesThatAreAskedForGoThere(size: Int) async throws {
     let cache = try first.node(engine) { $0.remote?.payloadSizes = 10...20 }
     try await cache.store(payload(size), for: "key")
@@ -213,7 +213,7 @@ import Testing
     #expect(try await cache.load("key") != nil)
   }
 
-  /// All ways to store lead there.
+  /// Every call that stores a blob uploads it.
   @Test func everyWayToStoreLeadsThere() async throws {
     let cache = try first.node(engine)
     let writer = try await cache.openWriter(for: "written")
@@ -225,7 +225,7 @@ import Testing
     try payload(77).write(to: URL(filePath: file.string))
     try await cache.store(contentsOf: file, for: "file")
     for key in ["written", "described", "file"] as [BlobKey] { _ = await cache.remoteOutcome(of: key) }
-    // What is read on its way there is no load.
+    // Reading a record for its upload does not count as a load.
     #expect(try await cache.traffic().hits == 0)
     let other = try second.node(engine)
     #expect(try await other.load("written")?.payload == payload(300))
@@ -245,7 +245,7 @@ import Testing
     #expect(try results.last?.result.get() == nil)
   }
 
-  /// Each load is one hit or one miss, of the tier that answered.
+  /// Each load reports one hit or one miss, of the tier that answered.
   @Test func eachLoadIsToldOnce() async throws {
     try await first.node(engine).store(payload(1), for: "key")
     let cache = try second.node(engine)
@@ -259,7 +259,7 @@ import Testing
       told == ["fetched", "hit(BlobCache.CacheEvent.Tier.remote)", "hit(BlobCache.CacheEvent.Tier.memory)", "miss"])
   }
 
-  /// A load that gets another machine's newer blob is a hit of the tier.
+  /// A load that returns another machine's newer blob reports a hit of the remote tier.
   @Test(arguments: [true, false]) func aNewerBlobIsToldAsAHit(mayProduce: Bool) async throws {
     let writer = try first.node(engine)
     let reader = try second.node(engine) { $0.remote?.revalidatesAfter = .seconds(30) }
@@ -276,7 +276,7 @@ import Testing
     #expect(told == ["fetched", "hit(BlobCache.CacheEvent.Tier.remote)", "miss"])
   }
 
-  /// T11: a prefix is removed there only where that is asked for, and then of all machines' blobs.
+  /// T11: a prefix is removed on the engine only if the caller asks for it, and then for all machines.
   @Test(arguments: ["al", "album/", "a", "album/1"]) func aPrefixIsRemovedThereWhenThatIsAsked(
     prefix: String
   ) async throws {
@@ -307,7 +307,7 @@ import Testing
     #expect(error?.kind == .unsupported)
   }
 
-  /// T9: a staged blob, too, goes there once it has its place here.
+  /// T9: a staged blob is uploaded once it is stored in the directory.
   @Test func whatIsStagedGoesThereLater() async throws {
     var behind = BlobCache.WriteBehind()
     behind.delay = .seconds(100_000)
@@ -325,7 +325,7 @@ import Testing
     #expect(engine.requests.filter { $0 == .put("test/v1/ke/key") }.count == 1)
   }
 
-  /// What is asked of the engine is counted for all processes of the directory, also what comes before its first record.
+  /// Requests to the engine are counted for all processes of the directory, even before its first record.
   @Test func theDirectoryCountsTheTier() async throws {
     try await first.node(engine).store(payload(6), for: "key")
     let cache = try second.node(engine)
@@ -362,6 +362,6 @@ import Testing
 }
 
 extension BlobCache {
-  /// Waits for the latest change of a key on its way to the tier.
+  /// Waits until the latest change of a key has been sent to the tier.
   func remoteOutcome(of key: BlobKey) async -> RemoteOutcome? { await remoteSettled(key) }
 }

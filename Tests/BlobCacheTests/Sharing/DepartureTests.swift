@@ -5,7 +5,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// A cache that is made while the one before it still writes what was staged.
+/// A cache that is opened while its predecessor still writes staged blobs.
 @Suite(.timeLimit(.minutes(30))) struct DepartureTests {
   let test: TestCache
 
@@ -16,14 +16,14 @@ import Testing
     writeBehind.delay = .seconds(1000)
     configuration.writing = .behind(writeBehind)
     configuration.excludesFromBackups = false
-    // One writer, so that what holds it holds all.
+    // With one writer, a held write holds all others.
     configuration.maxConcurrentOperations = 1
   }
 
-  /// Lets a cache go that has a blob staged, which is not written before the disk is let go.
+  /// Releases a cache with a staged blob, which is not written before the disk continues.
   private func leaveStaged() async throws {
     let cache = try test.cache(behind)
-    // The control file is made by the first.
+    // The first store creates the control file.
     try await cache.store(payload(1), for: "first")
     try await cache.flush()
     test.disk.hold(.publication)
@@ -36,7 +36,7 @@ import Testing
     try await test.disk.waitForHeld(1)
     let cache = try test.cache { if isBehind { behind(&$0) } }
     let load = Task { try await cache.load("a") }
-    // One that does not wait would have looked by then.
+    // A load that does not wait would have read the disk by then.
     try await Task.sleep(for: .milliseconds(20))
     test.disk.letGo()
     #expect(try await load.value?.payload == payload(10, 1))
@@ -55,13 +55,13 @@ import Testing
     #expect(try await load.value?.payload == payload(10, 1))
   }
 
-  /// Nothing keeps the changes of two stores apart there: a header that the one writes would undo the other one's lock.
+  /// Exclusive caches have no locks between two stores, so a header written by one would undo a lock of the other.
   @Test func whereSharingIsExclusiveTheNextCacheWaitsForAllTheWork() async throws {
     var cache: BlobCache? = try test.cache { $0.store.access.sharing = .exclusive }
     try await cache?.store(payload(10), for: "a")
     test.clock.advance(by: 2)
     #expect(try await cache?.load("a") != nil)
-    // That was a use, of which the disk is told now.
+    // This load is a use, which is written to disk next.
     test.disk.hold(.write)
     cache = nil
     try await test.disk.waitForHeld(1)
@@ -69,7 +69,7 @@ import Testing
     let count = Counter()
     let load = Task {
       defer { count.increment() }
-      // Without a touch, which would have to wait for the disk anyway.
+      // The load does not touch the record, because a touch would wait for the disk anyway.
       return try await next.load("a", touching: false)
     }
     try await Task.sleep(for: .milliseconds(20))
@@ -79,18 +79,18 @@ import Testing
     try await next.close()
   }
 
-  /// Nor two collections, one of which knows nothing of the other one's stores.
+  /// Two exclusive caches do not collect concurrently, because neither knows of the other one's stores.
   @Test func whereSharingIsExclusiveTheNextCacheWaitsForTheCollectionUnderWay() async throws {
     func limited(_ configuration: inout BlobCache.Configuration) {
       configuration.store.access.sharing = .exclusive
       configuration.store.limits.count = 4
-      // Nothing is removed but by being unlinked.
+      // Files are removed only by unlinking them.
       configuration.store.recycling = .off
       configuration.excludesFromBackups = false
     }
     var cache: BlobCache? = try test.cache(limited)
     for key in 0..<4 { try await cache?.store(payload(10), for: BlobKey("\(key)")) }
-    // The first store has started one that only counts, and that finds files in the making.
+    // The first store has started a collection that only counts, and may find unfinished files.
     cache?.store.waitForCollection()
     test.disk.hold(.unlink)
     try await cache?.store(payload(10), for: "4")
@@ -109,14 +109,14 @@ import Testing
     try await next.close()
   }
 
-  /// A13: when `close` returns, the staged blobs are on disk, whether or not the cache was the last.
+  /// A13: staged blobs are on disk when `close` returns, whether or not the cache was the last one.
   @Test func oneIsClosedWhileTheOtherIsLetGo() async throws {
     for round in 0..<200 as Range<UInt64> {
       let first = try test.cache(behind)
       var second: BlobCache? = try test.cache(behind)
       try await first.store(payload(10, round), for: "a")
       let closing = Task { try await first.close() }
-      // Some time after that has begun, each time another.
+      // The second cache is released at a different moment of the close in each round.
       let moment = ContinuousClock.now + .microseconds(round)
       while ContinuousClock.now < moment {}
       second = nil

@@ -5,7 +5,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, A21 and P10: which directory a cache has, and that it shares it with the right ones.
+/// Spec/Semantics.md, A21 and P10: the directory that a cache uses, and the caches that it shares it with.
 @Suite struct DirectoryTests {
   let test: TestCache
 
@@ -21,9 +21,9 @@ import Testing
     try FileManager.default.moveItem(atPath: path(from).string, toPath: path(to).string)
   }
 
-  /// Has a link lead to a directory, wherever it has led before.
+  /// Lets a link point to a directory, and replaces a previous link.
   private func link(_ name: String, to target: String) throws {
-    // The first time there is no link.
+    // The link does not exist the first time.
     try? FileManager.default.removeItem(atPath: path(name).string)
     try FileManager.default.createSymbolicLink(atPath: path(name).string, withDestinationPath: path(target).string)
   }
@@ -54,7 +54,7 @@ import Testing
 
   // MARK: - Paths
 
-  /// `x/link/../cache` is not `x/cache`, whether or not either is there yet.
+  /// `x/link/../cache` is not `x/cache`, whether or not either of them exists yet.
   @Test(arguments: [true, false]) func dotsAfterALinkLeadToWhatIsAboveItsTarget(isThere: Bool) async throws {
     try make("x")
     try make("far/away")
@@ -89,13 +89,13 @@ import Testing
         for name in ["a", "b"] as [BlobKey] {
           try cache.store.store(payload(10), for: name)
           try store.store(payload(10), for: name)
-          // The root is looked at again.
+          // The root is checked again.
           cache.store.lookAtRoot()
           store.lookAtRoot()
         }
         #expect(try cache.store.usage().records == 2)
         #expect(try store.usage().records == 2)
-        // Another cache of the same name is another one now.
+        // A new cache of the same name is a different cache now.
         let other = try BlobCache(directory: "cache", configuration: test.configuration())
         #expect(other.store !== cache.store)
         #expect(try other.store.load("a") == nil)
@@ -136,7 +136,7 @@ import Testing
 
   // MARK: - Paths that come to lead to one directory
 
-  /// Two caches made by paths that led to two missing directories, and lead to one later.
+  /// Returns two caches whose paths lead to two missing directories, and later to the same one.
   private func cachesOfOne(_ change: (inout BlobCache.Configuration) -> Void) throws -> (BlobCache, BlobCache) {
     let caches = (try cache("link/cache", change), try cache("real/cache", change))
     try make("real")
@@ -154,7 +154,7 @@ import Testing
     await expectTaken("another cache") { _ = try await second.load("a") }
     #expect(second.cachedBlob(for: "a") == nil)
     #expect(try await first.load("a")?.payload == payload(10, 1))
-    // Closed, it has the directory no longer, though there is still a reference to it.
+    // A closed cache no longer owns the directory, although a reference to it exists.
     try await first.close()
     #expect(try await second.load("a")?.payload == payload(10, 1))
     try await second.store(payload(10, 2), for: "a")
@@ -169,7 +169,7 @@ import Testing
     await expectTaken("another cache") { _ = try await second.load("a") }
   }
 
-  /// As two processes do.
+  /// The caches behave like two processes.
   @Test func twoThatShareADirectorySeeEachOther() async throws {
     let (first, second) = try cachesOfOne { _ in }
     for seed in 1...5 as ClosedRange<UInt64> {
@@ -179,7 +179,7 @@ import Testing
     }
   }
 
-  /// By device and inode, where its path is another one.
+  /// The directory is recognized by device and inode, because its path differs.
   @Test func aCacheThatIsMadeLaterJoinsTheOneThatHasTheDirectory() async throws {
     let first = try cache("link/cache", exclusive)
     try make("real")
@@ -188,7 +188,7 @@ import Testing
     let second = try cache("real/cache", exclusive)
     #expect(second.store === first.store)
     await expect(.invalidConfiguration) { _ = try cache("real/cache") }
-    // The paths part: the engine follows neither to where the other does not lead.
+    // When the paths lead to different directories, the engine follows neither of them.
     try make("other/cache")
     try link("link", to: "other")
     first.store.lookAtRoot()
@@ -201,14 +201,14 @@ import Testing
 
   // MARK: - Roots that are replaced
 
-  /// P7: the directory of one is moved to where the other's was.
+  /// P7: the first directory is replaced by the second one.
   @Test func aDirectoryThatIsMovedBelongsToWhoHasItsNewPath() async throws {
     let (first, second) = (try cache("one", exclusive), try cache("two", exclusive))
     try await first.store(payload(10, 1), for: "a")
     try await second.store(payload(10, 2), for: "a")
     try move("one", to: "old")
     try move("two", to: "one")
-    // The second has not looked yet: it is asked to, and has nothing at its path.
+    // The second cache has not checked its root yet. When it does, it finds no directory at its path.
     first.store.lookAtRoot()
     #expect(try await first.load("a")?.payload == payload(10, 2))
     #expect(try await second.load("a") == nil)
@@ -218,7 +218,7 @@ import Testing
     #expect(try onDisk("old", "a") == payload(10, 1))
   }
 
-  /// V6, P7: the cache's own changes say nothing of a directory that came to its path.
+  /// V6, P7: the cache's own changes prove nothing about a directory that was moved to its path.
   @Test func withoutGenerationsWhatLayInTheDirectoryBeforeIsNotAnswered() async throws {
     test.disk.fail(.map, .invalidArgument)
     let (cache, other) = (try cache("one", exclusive), try cache("two", exclusive))

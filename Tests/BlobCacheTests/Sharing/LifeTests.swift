@@ -5,7 +5,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Caches that are opened, opened twice, and closed.
+/// Caches that are opened once or twice, and closed.
 @Suite struct LifeTests {
   let test: TestCache
 
@@ -32,7 +32,7 @@ import Testing
     #expect(try await second.load("a")?.payload == payload(11))
   }
 
-  /// A14: another process stands still in the middle of a collection; closing does not wait for it, and so for no trim that does.
+  /// A14: closing does not wait for another process that is stopped during a collection, nor for a waiting trim.
   @Test(.timeLimit(.minutes(30))) func closingWaitsForNothingThatWaits() async throws {
     let cache = try test.cache { $0.store.access.lockTimeout = .seconds(3600) }
     try await cache.store(payload(10), for: "a")
@@ -63,7 +63,7 @@ import Testing
       }
       return Task.detached { [options] in try await cache.trim(to: .recordCount(0), options) }
     }
-    // Each has found the other collection, and asks whether to go on waiting.
+    // Each trim has found the other collection, and asks whether to continue waiting.
     try await until { asked.0.count > 0 && asked.1.count > 0 }
     try await cache.close()
     for trim in trims {
@@ -93,7 +93,7 @@ import Testing
     _ = try test.cache { $0.store.limits.size = 1 << 20 }
   }
 
-  /// What two caches on one directory must have alike.
+  /// The settings that two caches on one directory must share.
   private static let settings: [(name: String, change: @Sendable (inout BlobCache.Configuration) -> Void)] = [
     ("layout", { $0.store.layout.naming = .sha256 }), ("format", { $0.store.format = .reference }),
     ("default expiration", { $0.store.expiry.defaultTimeToLive = .seconds(700) }),
@@ -163,7 +163,7 @@ import Testing
     test.disk.letGo()
     try await closing.value
     for load in loads {
-      // Those that came too late are told so; none is left without an answer.
+      // Loads that are too late throw an error; none is left without an answer.
       do {
         #expect(try await load.value != nil)
       } catch let error as BlobCacheError {
@@ -172,7 +172,7 @@ import Testing
     }
   }
 
-  /// Who is told to end, while another already sees to it, ends only when all is on disk.
+  /// A close during another close returns only when all blobs are on disk.
   @Test func whoClosesACacheThatIsBeingClosedWaitsToo() async throws {
     let cache = try test.cache { $0.writing = .behind(.init()) }
     test.disk.hold(.publication)
@@ -186,7 +186,7 @@ import Testing
         isOver.increment()
       }
     }
-    // One who does not wait would long be done.
+    // A close that does not wait would have returned by then.
     try await Task.sleep(for: .milliseconds(20))
     #expect(isOver.count == 0)
     test.disk.letGo()

@@ -6,7 +6,7 @@ import Posix
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, Z9 to Z10: which version of an object is there, between caches of several processes.
+/// Spec/Semantics.md, Z9 to Z10: caches of several processes agree on the version of an object.
 @Suite(.timeLimit(.minutes(30))) struct SliceAgreementTests {
   let test: TestCache
   let cache: BlobCache
@@ -18,7 +18,7 @@ import Testing
     cache = try test.cache()
   }
 
-  /// Leaves what another process stores that reads a version.
+  /// Leaves the files that another process stores when it reads a version.
   private func leave(_ origin: Origin, _ validator: String, _ range: Range<Int64>) async throws {
     let elsewhere = try TestCache()
     let other = try elsewhere.cache()
@@ -33,7 +33,7 @@ import Testing
 
   // MARK: Versions
 
-  /// Z9c: what another process has opened later stays, and nothing is stored beside it.
+  /// Z9c: a later version that another process has opened remains, and slices of earlier versions are not stored.
   @Test func aLaterVersionOfAnotherProcessStays() async throws {
     let slices = try old.slices(in: cache, sliceSize: 100)
     #expect(try await slices.read(0..<100) == old.bytes[0..<100])
@@ -46,7 +46,7 @@ import Testing
     }
     #expect(try manifest() == second)
     #expect(try await test.sliceKeys(cache).count == 3)
-    // A handle that is opened after it takes its place, though the earlier one is there.
+    // A handle that is opened after it supersedes it, although it has the earlier version.
     let latest = try old.slices(in: cache, sliceSize: 100)
     #expect(try await latest.read(0..<200) == old.bytes[0..<200])
     #expect(try manifest() == first)
@@ -55,7 +55,7 @@ import Testing
     withExtendedLifetime(slices) {}
   }
 
-  /// Z9c: a slice that was fetched while another process opened a later version goes again.
+  /// Z9c: a slice that was fetched while another process opened a later version is removed again.
   @Test func aSliceBesideALaterVersionGoesAgain() async throws {
     let slices = try old.slices(in: cache, sliceSize: 100)
     _ = try await slices.read(0..<100)
@@ -71,7 +71,7 @@ import Testing
     #expect(try manifest() == second)
   }
 
-  /// Z9: what a removal of an earlier version has found is of no use if another process has opened one meanwhile.
+  /// Z9: if another process opens a version during the removal of an earlier one, the list of the removal is outdated.
   @Test func aVersionOfAnotherProcessMeanwhileGoesToo() async throws {
     try await cache.store(payload(1), for: "other")
     try await leave(old, "v1", 0..<300)
@@ -85,7 +85,7 @@ import Testing
     #expect(try await test.sliceKeys(cache).count == 1)
   }
 
-  /// Z10a: the removal of an earlier version takes nothing of a later one.
+  /// Z10a: the removal of an earlier version removes nothing of a later one.
   @Test func theRemovalOfAnEarlierVersionTakesNothingElse() async throws {
     let slices = try old.slices(in: cache, sliceSize: 100)
     _ = try await slices.read(0..<300)
@@ -98,7 +98,7 @@ import Testing
     try await latest.remove()
     #expect(try await test.sliceKeys(cache, "film").isEmpty)
     try await latest.remove()
-    // The first is outdated for good, and the second is read as before.
+    // The first handle is outdated for good, and the second one still reads.
     #expect(try await slices.read(0..<10) == old.bytes[0..<10])
     #expect(try await latest.read(0..<10) == new.bytes[0..<10])
     #expect(try await test.sliceKeys(cache).count == 1)
@@ -106,7 +106,7 @@ import Testing
 
   // MARK: How long the manifest lives
 
-  /// Z9b: whatever the slices' time to live, what says that they are there lives as long.
+  /// Z9b: the manifest lives as long as the slices, whatever their time to live is.
   @Test(arguments: [nil, .seconds(1), .seconds(100), .never] as [Duration?])
   func theManifestOutlivesItsSlices(ttl: Duration?) async throws {
     let slices = try old.slices(in: cache, sliceSize: 100, options: SliceOptions(ttl: ttl))
@@ -127,7 +127,7 @@ import Testing
     #expect(try await test.sliceKeys(cache).count == 1)
   }
 
-  /// Z9b: a handle whose slices live longer has the manifest live longer, too.
+  /// Z9b: a handle whose slices live longer extends the life of the manifest.
   @Test func theLongestLifeCounts() async throws {
     let short = try old.slices(in: cache, sliceSize: 100, options: SliceOptions(ttl: .seconds(10)))
     let long = try old.slices(in: cache, sliceSize: 100, options: SliceOptions(ttl: .seconds(1000)))
@@ -142,7 +142,7 @@ import Testing
 
   // MARK: Cancellation
 
-  /// Z5a: a read that waits for another's look ends with its task.
+  /// Z5a: a read that waits for another read's lookup ends when its task is cancelled.
   @Test func aWaitForALookIsCancelled() async throws {
     try await cache.store(payload(1), for: "other")
     test.disk.hold(.openBeneath)
@@ -160,7 +160,7 @@ import Testing
     #expect(old.asked == [0..<100])
   }
 
-  /// Z5a: the removal of another version ends with the read that makes it, and the next one goes on.
+  /// Z5a: the removal of another version ends with the read that performs it; the next read continues it.
   @Test func aCancelledReadEndsTheRemoval() async throws {
     _ = try await old.slices(in: cache, sliceSize: 5).read(0..<1000)
     #expect(try await test.sliceKeys(cache).count == 200)
@@ -172,14 +172,14 @@ import Testing
     read.cancel()
     test.disk.letGo()
     await #expect(throws: CancellationError.self) { _ = try await read.value }
-    // A batch of them.
+    // One batch was removed.
     #expect(try await test.sliceKeys(cache).count == 136)
     #expect(try manifest() == before)
     #expect(try await slices.read(0..<5) == new.bytes[0..<5])
     #expect(try await test.sliceKeys(cache).count == 1)
   }
 
-  /// Z6a: what is fetched ahead ends with the handle, or with its last read that is cancelled, unless others wait for it.
+  /// Z6a: reading ahead ends with the handle or the cancellation of its last read, unless other reads wait for it.
   @Test(arguments: ["handle", "read", "joined"]) func readingAheadEnds(with end: String) async throws {
     let (begun, ended, latch) = (Counter(), Counter(), Latch())
     func open(readAhead: Int) throws -> CacheSlices {
@@ -226,14 +226,14 @@ import Testing
 
   // MARK: Failures
 
-  /// Z10: whichever call fails, a read answers the right bytes or an error, and the next one does what there is to do.
+  /// Z10: whichever call fails, a read returns the correct bytes or throws, and the next read repairs the state.
   @Test func eachFailingCall() async throws {
     let callCount = try await play(failing: nil)
     #expect(callCount > 50)
     for call in 1...callCount { _ = try await play(failing: call) }
   }
 
-  /// - Returns: how many calls it made.
+  /// - Returns: The number of system calls that were made.
   private func play(failing occurrence: Int?) async throws -> Int {
     let (test, plan) = (try TestCache(), FaultPlan())
     let (old, new) = (Origin(payload(300)), Origin(payload(300, 2)))

@@ -15,7 +15,7 @@ import Testing
 
   // MARK: Ranges
 
-  /// Z1: against the object in memory, at random, while slices vanish.
+  /// Z1: compares random ranges with the object in memory, while slices are removed.
   @Test(arguments: [(0, 7), (1, 1), (63, 64), (64, 64), (65, 64), (100_000, 4096), (99_999, 33_333)])
   func rangesAreThoseOfTheObject(sizes: (Int, Int)) async throws {
     let cache = try test.cache()
@@ -47,7 +47,7 @@ import Testing
     for range in origin.asked { #expect(range.lowerBound % Int64(sizes.1) == 0 && !range.isEmpty) }
   }
 
-  /// Z1: what lies there is not fetched again, also by another cache of the directory.
+  /// Z1: stored slices are not fetched again, even by another cache of the directory.
   @Test func whatIsThereIsNotFetched() async throws {
     let origin = Origin(payload(1000))
     let cache = try test.cache()
@@ -58,14 +58,14 @@ import Testing
     let other = try test.cache()
     #expect(try await origin.slices(in: other, sliceSize: 100).read(499..<501) == origin.bytes[499..<501])
     #expect(origin.asked == [100..<500, 500..<600])
-    // Z8: they are found together, in order, and the object's own key is another blob's.
+    // Z8: the slices share a prefix, in order, and the object's own key belongs to another blob.
     #expect(try await test.sliceKeys(other).count == 5)
     #expect(try await test.sliceKeys(other).allSatisfy { $0.hasPrefix("film@slices/") && $0.contains("/0000000") })
     #expect(try await other.load("film") == nil)
     #expect(try await test.sliceKeys(other, "film").count == 6)
   }
 
-  /// Z2: neighbours are fetched by one request, of the size that it may have; what is there parts them.
+  /// Z2: adjacent slices are fetched by one request up to its maximum size; stored slices separate requests.
   @Test func neighboursAreFetchedTogether() async throws {
     let origin = Origin(payload(1000))
     let cache = try test.cache()
@@ -75,7 +75,7 @@ import Testing
     #expect(origin.asked == [300..<400, 0..<300, 400..<800, 800..<1000])
   }
 
-  /// Z12: what lies outside of the object is an error, and so are sizes that make no slices.
+  /// Z12: ranges outside of the object are errors, and so are invalid slice sizes.
   @Test func badRangesAndSizesAreErrors() async throws {
     let origin = Origin(payload(10))
     let cache = try test.cache()
@@ -96,7 +96,7 @@ import Testing
     await expect(.closed) { _ = try origin.slices(in: cache, sliceSize: 3) }
   }
 
-  /// Z12: sizes at the end of what numbers hold.
+  /// Z12: sizes near the maximum of integers.
   @Test func theLargestObject() async throws {
     struct Failure: Error {}
     let (asked, cache) = (Log<Range<Int64>>(), try test.cache())
@@ -112,7 +112,7 @@ import Testing
 
   // MARK: Fetching
 
-  /// Z4: too few or too many bytes are an error, and nothing is stored.
+  /// Z4: an answer with too few or too many bytes is an error, and is not stored.
   @Test(arguments: [0, 299, 301]) func wrongAnswersAreNotStored(count: Int) async throws {
     let cache = try test.cache()
     let slices = try cache.slices(of: "film", totalSize: 1000, sliceSize: 100, validator: "v1") { _ in payload(count) }
@@ -121,7 +121,7 @@ import Testing
     #expect(try await test.sliceKeys(cache).isEmpty)
   }
 
-  /// Z4: a failure goes to all who wait, nothing is stored, and the next read tries again.
+  /// Z4: all waiting reads throw the failure, nothing is stored, and the next read tries again.
   @Test func failuresAreToldToAllAndNotKept() async throws {
     struct Failure: Error {}
     let (calls, latch) = (Counter(), Latch())
@@ -139,7 +139,7 @@ import Testing
     #expect(try await slices.read(0..<100) == payload(100))
   }
 
-  /// Z3: each slice is fetched once, however many ask, by whichever handle.
+  /// Z3: each slice is fetched once, however many reads and handles wait for it.
   @Test func oneFetchServesAll() async throws {
     let origin = Origin(payload(1000))
     let cache = try test.cache()
@@ -163,7 +163,7 @@ import Testing
     #expect(counts == [Int](repeating: 1, count: 10), "\(origin.asked)")
   }
 
-  /// Z5: a reader that is cancelled leaves the fetch to the others, and the last one ends it.
+  /// Z5: a cancelled read leaves the fetch to the others; the last one ends it.
   @Test func theLastReaderThatIsCancelledEndsTheFetch() async throws {
     let cache = try test.cache()
     let (begun, ended) = (Counter(), Counter())
@@ -187,14 +187,14 @@ import Testing
     try await until { ended.count == 1 && slices.fetchCount == 0 }
     #expect(begun.count == 1)
     #expect(try await test.sliceKeys(cache).isEmpty)
-    // A new one begins anew.
+    // A new read starts a new fetch.
     let another = Task { try await slices.read(0..<100) }
     try await until { begun.count == 2 }
     another.cancel()
     await #expect(throws: CancellationError.self) { _ = try await another.value }
   }
 
-  /// Z6: what is ahead is fetched meanwhile, so much and no more.
+  /// Z6: the next slices are fetched ahead, up to the configured size.
   @Test func readsAhead() async throws {
     let origin = Origin(payload(2000))
     let cache = try test.cache()
@@ -203,7 +203,7 @@ import Testing
     #expect(try await slices.read(0..<50) == origin.bytes[0..<50])
     try await until { try await test.sliceKeys(cache).count == 5 }
     #expect(Set(origin.asked) == [0..<100, 100..<500])
-    // Half of what is ahead is used up, and more is fetched.
+    // When half of the bytes ahead are used, more are fetched.
     for start in stride(from: 100, to: 300, by: 50) {
       #expect(try await slices.read(Int64(start)..<Int64(start + 50)) == origin.bytes[start..<start + 50])
     }
@@ -216,7 +216,7 @@ import Testing
     #expect(origin.asked.count == 6)
   }
 
-  /// Z6: what is ahead and there is neither read nor used.
+  /// Z6: slices ahead that are already stored are neither read nor touched.
   @Test func whatIsThereAheadIsNotRead() async throws {
     let origin = Origin(payload(2000))
     let cache = try test.cache()
@@ -227,11 +227,11 @@ import Testing
     #expect(try await slices.read(0..<50) == origin.bytes[0..<50])
     try await until { origin.asked.count == 2 && slices.fetchCount == 0 }
     #expect(origin.asked == [0..<1900, 1900..<2000])
-    // The slice, and the record that says which version is there, for each of the two looks at it.
+    // Each of the two lookups reads the slice and the manifest.
     #expect(try await cache.traffic().hits - before <= 4)
   }
 
-  /// Z7: a receiver that is slow holds the source back.
+  /// Z7: a slow receiver slows down the source.
   @Test func aSlowReceiverHoldsTheSourceBack() async throws {
     let origin = Origin(payload(10_000))
     let cache = try test.cache()

@@ -6,13 +6,13 @@ import Posix
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, Z8 to Z11: versions of an object, and what becomes of its slices.
+/// Spec/Semantics.md, Z8 to Z11: versions of an object, and the slices of outdated versions.
 @Suite(.timeLimit(.minutes(30))) struct SliceVersionTests {
   let test: TestCache
 
   init() throws { test = try TestCache() }
 
-  /// Z9: with another validator, or other sizes, all slices go, and never meet.
+  /// Z9: another validator or size removes all slices, and slices of two versions are never mixed.
   @Test(arguments: ["validator", "total", "slice"]) func anotherVersionDropsTheSlices(change: String) async throws {
     let cache = try test.cache()
     let old = Origin(payload(1000))
@@ -28,7 +28,7 @@ import Testing
     #expect(try await cache.load("film@slices2")?.payload == payload(5))
   }
 
-  /// Z9a: a reader of the old version still reads it, and leaves nothing.
+  /// Z9a: a handle of the old version still reads it, but stores nothing.
   @Test func theOldVersionIsReadAndNotStored() async throws {
     let cache = try test.cache()
     let (old, new) = (Origin(payload(1000)), Origin(payload(1000, 2)))
@@ -48,7 +48,7 @@ import Testing
     #expect(new.asked == [0..<300])
   }
 
-  /// Z10: removed while they are fetched, slices are answered and not stored.
+  /// Z10: slices that are removed during their fetch are returned, but not stored.
   @Test func whatIsRemovedMeanwhileIsNotStored() async throws {
     let cache = try test.cache()
     let origin = Origin(payload(1000))
@@ -64,11 +64,11 @@ import Testing
     #expect(try await read.value == origin.bytes[100..<300])
     #expect(try await test.sliceKeys(cache).isEmpty)
     #expect(try await slices.read(0..<100) == origin.bytes[0..<100])
-    // What says which version is there is back too.
+    // The manifest exists again.
     #expect(try await test.sliceKeys(cache, "film").count == 2)
   }
 
-  /// Z10: where nothing can be stored, the error is thrown, or the bytes are answered all the same.
+  /// Z10: if slices cannot be stored, the read throws the error or returns the bytes, as configured.
   @Test(arguments: [true, false], [true, false])
   func whatCannotBeStored(answers: Bool, isFirst: Bool) async throws {
     let cache = try test.cache()
@@ -85,13 +85,13 @@ import Testing
     }
     test.disk.fail(.write, nil)
     #expect(try await slices.read(100..<300) == origin.bytes[100..<300])
-    // Without a word on disk of which version is there, nothing is asked for that could not be stored.
+    // Without a manifest on disk, no slice is fetched that could not be stored.
     let failed: [Range<Int64>] = isFirst && !answers ? [] : [100..<300]
     #expect(origin.asked == (isFirst ? [] : [0..<100]) + failed + [100..<300])
     #expect(try await test.sliceKeys(cache, "film").count == (isFirst ? 3 : 4))
   }
 
-  /// Z1: a slice that is damaged, or of another size, is fetched anew; the manifest too.
+  /// Z1: a slice that is damaged or has another size is fetched again, and so is the manifest.
   @Test func damagedSlicesAreFetchedAnew() async throws {
     let cache = try test.cache()
     let origin = Origin(payload(300))
@@ -106,7 +106,7 @@ import Testing
     #expect(origin.asked.count == 3)
   }
 
-  /// Z1: slices expire, and are used, by themselves.
+  /// Z1: each slice has its own expiration and use.
   @Test func slicesExpireByThemselves() async throws {
     let cache = try test.cache()
     let origin = Origin(payload(300))
@@ -117,11 +117,11 @@ import Testing
     test.clock.advance(by: 60)
     _ = try await slices.read(0..<250)
     #expect(origin.asked.prefix(2) == [0..<100, 100..<200])
-    // Two fetches at once.
+    // Two concurrent fetches.
     #expect(origin.asked.count == 4 && Set(origin.asked.dropFirst(2)) == [0..<100, 200..<300])
   }
 
-  /// Z11: slices take no memory in front of the disk.
+  /// Z11: slices are not stored in the memory tier.
   @Test func slicesBypassMemory() async throws {
     let cache = try test.cache()
     let origin = Origin(payload(300))
@@ -131,7 +131,7 @@ import Testing
     for key in try await test.sliceKeys(cache) { #expect(cache.cachedBlob(for: BlobKey(key)) == nil) }
   }
 
-  /// What is let go takes nothing.
+  /// Handles that were released occupy no memory.
   @Test func objectsAreForgotten() async throws {
     let cache = try test.cache()
     let origin = Origin(payload(300))
@@ -145,7 +145,7 @@ import Testing
     try await until { cache.slicedObjectCount == 0 }
   }
 
-  /// Many readers, with ranges at random, while others remove and cancel.
+  /// Many readers with random ranges, while other tasks remove and cancel.
   @Test func manyReadersAtOnce() async throws {
     let cache = try test.cache()
     let origin = Origin(payload(50_000))
@@ -177,6 +177,5 @@ import Testing
 }
 
 extension String {
-  /// A path below a test's directory.
   fileprivate func dropRoot(_ test: TestCache) -> String { String(dropFirst(test.root.string.count + 1)) }
 }

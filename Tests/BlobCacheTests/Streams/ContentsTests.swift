@@ -15,7 +15,7 @@ import Testing
 
   private func write(_ bytes: Data, to end: FileDescriptor) throws { _ = try end.writeAll(bytes) }
 
-  /// A41: pipes that yield nothing hold no thread, and stop no store, export or other pipe.
+  /// A41: pipes without data occupy no thread, and block no store, export or other pipe.
   @Test func slowPipesStopNothing() async throws {
     let cache = try test.cache { $0.maxConcurrentOperations = 2 }
     let pipes = try (0..<12).map { _ in try FileDescriptor.pipe() }
@@ -23,7 +23,7 @@ import Testing
     let stores = pipes.enumerated().map { number, pipe in
       Task { try await cache.store(contentsOf: pipe.readEnd, for: "pipe \(number)") }
     }
-    // Each has begun, and has had its first bytes.
+    // Each store has begun, and has received its first bytes.
     for pipe in pipes { try write(payload(10), to: pipe.writeEnd) }
     try await until { cache.inputWaitCount == 12 && test.temporaryBytes() == 12 * 74 }
     try await cache.store(payload(5), for: "key")
@@ -42,13 +42,13 @@ import Testing
     #expect(cache.inputWaitCount == 0)
   }
 
-  /// A41: pipes that are being committed stop no store.
+  /// A41: pipes that are being committed block no store.
   @Test func slowCommitsStopNoStore() async throws {
     let cache = try test.cache {
       $0.maxConcurrentOperations = 2
       $0.store.durability = .automatic
     }
-    // So that every directory is there.
+    // This creates every directory.
     for key in ["key", "pipe"] as [BlobKey] { try await cache.store(payload(5), for: key) }
     test.disk.hold(.sync)
     let stores = try (0..<2).map { number in
@@ -65,7 +65,7 @@ import Testing
     for store in stores { #expect(try await store.value == 10) }
   }
 
-  /// A41: a pipe that yields a byte at a time gives its thread back between two of them.
+  /// A41: a pipe that yields single bytes releases its thread between two of them.
   @Test func aTricklingPipeStopsNothing() async throws {
     let cache = try test.cache { $0.maxConcurrentOperations = 1 }
     try await cache.store(payload(5), for: "key")
@@ -89,7 +89,7 @@ import Testing
     #expect(try await Int64(trickle.value) == store.value)
   }
 
-  /// Y33: what is stored with `whileWriting` is followed while it comes, from a pipe or a file.
+  /// Y33: a store with `whileWriting` can be followed while it is written from a pipe or a file.
   @Test(arguments: [true, false]) func aVisibleStoreIsFollowed(isPipe: Bool) async throws {
     let cache = try test.cache { $0.writing = .behind(BlobCache.WriteBehind()) }
     try await cache.store(payload(5), for: "key")
@@ -116,7 +116,7 @@ import Testing
     #expect(try await store.value == 20)
   }
 
-  /// A41: where the system has nothing to wait by, the error says so, and nothing is left.
+  /// A41: if the system offers no call to wait with, the error reports it, and no file is left.
   @Test(arguments: [SystemCall.pipe, .poll]) func aWaitThatFailsIsAnErrorOfTheStore(call: SystemCall) async throws {
     let cache = try test.cache()
     let (readEnd, writeEnd) = try FileDescriptor.pipe()
@@ -128,7 +128,7 @@ import Testing
     #expect(test.temporaryBytes() == 0)
   }
 
-  /// A41: a cancelled store leaves nothing, also where the pipe never yields a byte.
+  /// A41: a cancelled store leaves no file, even if the pipe never yields a byte.
   @Test(arguments: [0, 10]) func aCancelledStoreLeavesNothing(byteCount: Int) async throws {
     let cache = try test.cache()
     try await cache.store(payload(5), for: "key")
@@ -143,7 +143,7 @@ import Testing
     #expect(try await cache.load("key")?.payload == payload(5))
   }
 
-  /// A41, A14: of a cache that was closed meanwhile, it ends with the next bytes, and leaves nothing.
+  /// A41, A14: if the cache is closed in the meantime, the store ends with the next bytes, and leaves no file.
   @Test func aCacheThatIsClosedTakesNoMore() async throws {
     let cache = try test.cache()
     let (readEnd, writeEnd) = try FileDescriptor.pipe()
@@ -157,7 +157,7 @@ import Testing
     #expect(test.temporaryBytes() == 0)
   }
 
-  /// A41: a named pipe is waited for without a thread too, from before it has a writer.
+  /// A41: a named pipe occupies no thread either, even before it has a writer.
   @Test func aNamedPipeIsWaitedFor() async throws {
     let cache = try test.cache()
     let path = test.outside.path.appending("pipe")
@@ -171,7 +171,7 @@ import Testing
     #expect(FileManager.default.fileExists(atPath: path.string))
   }
 
-  /// Y32: what ends early, or sends more, is not stored.
+  /// Y32: a source with fewer or more bytes than announced is not stored.
   @Test(arguments: [99, 101], [true, false]) func anotherSizeIsNotStored(byteCount: Int, isPipe: Bool) async throws {
     let cache = try test.cache()
     let path = test.outside.path.appending("file")
@@ -191,7 +191,7 @@ import Testing
     #expect(test.temporaryBytes() == 0)
   }
 
-  /// Y31: a file is moved in.
+  /// Y31: a file is moved into the cache.
   @Test func filesAreMovedIn() async throws {
     let cache = try test.cache()
     let path = test.outside.path.appending("file")
@@ -202,7 +202,7 @@ import Testing
     #expect(try await cache.load("key")?.payload == payload(300_000))
   }
 
-  /// A12b: what is staged for the key is replaced, and a production overtaken.
+  /// A12b: the staged blob of the key is superseded, and so is a production.
   @Test func aPipeReplacesWhatIsStaged() async throws {
     let cache = try test.cache { $0.writing = .behind(BlobCache.WriteBehind()) }
     try await cache.store(payload(5), for: "key")
@@ -214,7 +214,7 @@ import Testing
     #expect(try await cache.load("key")?.payload == payload(30))
   }
 
-  /// A42: what is staged is exported, and a reader exports ranges.
+  /// A42: staged blobs can be exported, and readers export ranges.
   @Test func exportsWhatIsThere() async throws {
     let cache = try test.cache { $0.writing = .behind(BlobCache.WriteBehind()) }
     let path = test.outside.path.appending("file")
@@ -234,6 +234,6 @@ import Testing
 }
 
 extension TestCache {
-  /// Bytes of unfinished records.
+  /// Returns the number of bytes of unfinished records.
   fileprivate func temporaryBytes() -> Int64 { (try? otherStore().usage().temporaryBytes) ?? -1 }
 }

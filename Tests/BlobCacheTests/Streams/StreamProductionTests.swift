@@ -7,7 +7,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, Y and A26: blobs that are read while they are written, through the cache.
+/// Spec/Semantics.md, Y and A26: blobs of the cache that are read while they are written.
 @Suite(.timeLimit(.minutes(30))) struct StreamProductionTests {
   let test: TestCache
 
@@ -21,7 +21,7 @@ import Testing
 
   struct OriginFailure: Error, Equatable {}
 
-  /// Gives a test the word over a producer: it goes on when it is told.
+  /// Controls a producer by single steps.
   final class Steps: Sendable {
     private let steps: AsyncStream<Void>
     private let continuation: AsyncStream<Void>.Continuation
@@ -37,7 +37,7 @@ import Testing
 
   // MARK: Followers
 
-  /// Y19: pieces as they come, by each way of reading.
+  /// Y19: chunks are readable when they are written, by each way of reading.
   @Test func followsAWriter() async throws {
     let cache = try test.cache()
     #expect(try await cache.openFollower(for: "key") == nil)
@@ -67,7 +67,7 @@ import Testing
     #expect(try await all(try #require(try await cache.openFollower(for: "key"))) == bytes)
   }
 
-  /// Y21, Y22: errors are those of the store.
+  /// Y21, Y22: followers throw the errors of the store.
   @Test func followersGetErrors() async throws {
     let cache = try test.cache()
     let writer = try await cache.openWriter(for: "key", visibility: .whileWriting)
@@ -82,13 +82,13 @@ import Testing
     #expect(try await pieces.next() == nil)
   }
 
-  /// A26b: a wait ends with its task, and holds no thread.
+  /// A26b: a wait ends when its task is cancelled, and occupies no thread.
   @Test func waitsAreCancelledAndHoldNoThread() async throws {
     let cache = try test.cache { $0.maxConcurrentOperations = 1 }
     let writer = try await cache.openWriter(for: "key", visibility: .whileWriting)
     let follower = try #require(try await cache.openFollower(for: "key", timeout: .seconds(500)))
     let waits = (0..<100).map { _ in Task { try await follower.read(at: 0) } }
-    // The one thread is free.
+    // The single thread is free.
     try await cache.store(payload(5), for: "other")
     #expect(try await cache.load("other")?.payload == payload(5))
     for wait in waits.prefix(50) { wait.cancel() }
@@ -107,7 +107,7 @@ import Testing
 
   // MARK: Productions
 
-  /// A26: one producer, and all who ask meanwhile read what it writes.
+  /// A26: one producer runs, and all concurrent calls read its output.
   @Test(arguments: [false, true]) func oneProducerForAll(acrossProcesses: Bool) async throws {
     let cache = try test.cache()
     let steps = Steps()
@@ -132,7 +132,7 @@ import Testing
       for _ in 0..<10 { group.addTask { try await ask() } }
       return try await group.reduce(into: []) { $0.append($1) }
     }
-    // A store of its own stands for another process.
+    // A separate store represents another process.
     let elsewhere = try #require(try test.otherStore().openFollower(for: "key"))
     for _ in 0..<3 { steps.go() }
     for follower in [first] + others { #expect(try await all(follower) == bytes) }
@@ -143,12 +143,12 @@ import Testing
     }
     #expect(read.withLock { $0 } == bytes && header.ttl == 99 && header.refCount == 1)
     #expect(steps.starts == 1)
-    // It is stored, and no producer runs any more.
+    // The blob is stored, and no other producer runs.
     #expect(try await all(try await ask()) == bytes)
     #expect(steps.starts == 1)
   }
 
-  /// A26: those that ask while the first begins wait for it.
+  /// A26: calls that start during the first one's begin wait for it.
   @Test func manyAskAtOnce() async throws {
     let cache = try test.cache()
     let starts = Steps()
@@ -167,7 +167,7 @@ import Testing
     #expect(starts.starts == 1)
   }
 
-  /// A26a: what the producer says decides what is stored.
+  /// A26a: the producer decides whether the blob is stored.
   @Test func aProducerMaySayNotToStore() async throws {
     let cache = try test.cache()
     let steps = Steps()
@@ -184,7 +184,7 @@ import Testing
     #expect(try await cache.usage().temporaryFiles == 0)
   }
 
-  /// A26a: a payload of another size is not stored.
+  /// A26a: a payload with another size than announced is not stored.
   @Test func aShortPayloadIsNotStored() async throws {
     let cache = try test.cache()
     let follower = try await cache.stream("key") { writer in
@@ -196,7 +196,7 @@ import Testing
     #expect(try await cache.load("key") == nil)
   }
 
-  /// A26c: a failure is every reader's in this process, and the next call produces anew.
+  /// A26c: every reader of this process throws the failure, and the next call produces again.
   @Test func aFailureIsTheReaders() async throws {
     let cache = try test.cache()
     let steps = Steps()
@@ -218,7 +218,7 @@ import Testing
     #expect(try await all(again) == payload(20))
   }
 
-  /// A26d: the last reader to leave ends the producer, or not.
+  /// A26d: the producer ends when the last reader leaves, if it is configured so.
   @Test(arguments: [false, true]) func theLastReaderEndsTheProducer(finishesAlone: Bool) async throws {
     let cache = try test.cache()
     let steps = Steps()
@@ -242,7 +242,7 @@ import Testing
       #expect(wasCancelled == !finishesAlone)
       break
     }
-    // Once it has ended, the blob is there or not.
+    // The option decides whether the blob exists after the producer has ended.
     let found = try await cache.openFollower(for: "key")
     if finishesAlone {
       #expect(try await all(try #require(found)) == payload(10) + payload(10))
@@ -251,7 +251,7 @@ import Testing
     }
   }
 
-  /// A26e: a producer is no further ahead than it may be.
+  /// A26e: a producer is never further ahead of its readers than allowed.
   @Test func aProducerWaitsForItsReaders() async throws {
     let cache = try test.cache()
     let written = Steps()
@@ -265,13 +265,13 @@ import Testing
     var read = 0
     while let piece = try await pieces.next() {
       read += piece.count
-      // The one that waits has been written.
+      // The chunk whose append waits has been written.
       #expect(written.starts * 1000 <= read + 4000)
     }
     #expect(read == 20_000)
   }
 
-  /// A26e: so it is with reads by offset, and with appends at once.
+  /// A26e: the limit also holds for reads by offset and for concurrent appends.
   @Test func appendsAtOnceWaitForReadsByOffset() async throws {
     let cache = try test.cache()
     let follower = try await cache.stream("key", options: StreamOptions(maximumLead: 1000)) { writer in
@@ -286,7 +286,7 @@ import Testing
     #expect(try await follower.read(at: 8000).isEmpty)
   }
 
-  /// A26: where the blob of a production has lost its place, the next call begins anew. Readers keep what they have.
+  /// A26: if the produced blob was removed or superseded, the next call produces again. Readers keep their blob.
   @Test func aBlobThatIsRemovedMeanwhileIsProducedAnew() async throws {
     let cache = try test.cache()
     let steps = Steps()
@@ -303,7 +303,7 @@ import Testing
     #expect(try await cache.load("key")?.payload == payload(20))
   }
 
-  /// A26b: a call that waits for the one that begins ends with its task.
+  /// A26b: a call that waits for a beginning production ends when its task is cancelled.
   @Test func aCallThatWaitsForAnotherIsCancelled() async throws {
     let cache = try test.cache()
     let other = try test.otherStore()
@@ -320,7 +320,7 @@ import Testing
     _ = await calls[0].result
   }
 
-  /// A26: the blob of another process's production is followed.
+  /// A26: the production of another process is followed.
   @Test func anotherProcessesStreamIsFollowed() async throws {
     let cache = try test.cache()
     let other = try test.otherStore()
@@ -334,7 +334,7 @@ import Testing
     #expect(try await all(follower) == payload(10))
   }
 
-  /// A26: another process that is about to produce is waited for.
+  /// A26: a call waits for another process that is about to produce.
   @Test(arguments: [true, false]) func anotherProcessThatBeginsIsWaitedFor(isInTime: Bool) async throws {
     let cache = try test.cache()
     let other = try test.otherStore()
@@ -357,7 +357,7 @@ import Testing
     if !isInTime { release() }
   }
 
-  /// A26: what cannot be opened is an error, and the next call begins anew.
+  /// A26: a failure to open the writer is thrown, and the next call produces again.
   @Test func aFailureToBeginIsAnError() async throws {
     let cache = try test.cache()
     let options = StreamOptions(ttl: .zero)
@@ -367,7 +367,7 @@ import Testing
       }
       #expect(error?.code == .invalidTimeToLive)
     }
-    // What the producer says comes too late for that.
+    // The producer's time to live arrives too late.
     let follower = try await cache.stream("key") { writer in writer.setTimeToLive(.zero) }
     let error = await #expect(throws: BlobStoreError.self) { try await all(follower) }
     #expect(error?.code == .invalidTimeToLive)

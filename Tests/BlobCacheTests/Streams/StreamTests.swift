@@ -5,7 +5,7 @@ import Posix
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, Y and A25: blobs in pieces through the cache.
+/// Spec/Semantics.md, Y and A25: blobs of the cache that are read and written in chunks.
 @Suite(.timeLimit(.minutes(30))) struct StreamTests {
   let test: TestCache
 
@@ -29,7 +29,7 @@ import Testing
     for start in stride(from: 0, to: byteCount, by: 300_000) {
       try await writer.append(bytes[start..<min(start + 300_000, byteCount)])
     }
-    // Nothing is seen before the commit, and memory answers the old blob until then.
+    // The new blob is not visible before the commit, and memory returns the old one until then.
     #expect(try await cache.load("key")?.payload == payload(7, 2))
     let header = try await writer.commit()
     #expect(header.refCount == 1 && header.ttl == 50)
@@ -43,7 +43,7 @@ import Testing
     #expect(try await reader.read(0..<min(5, Int64(byteCount)), verifying: true) == bytes.prefix(5))
   }
 
-  /// A25: a writer ends once.
+  /// A25: a writer ends only once.
   @Test func aWriterEndsOnce() async throws {
     let cache = try test.cache()
     let writer = try await cache.openWriter(for: "key")
@@ -60,7 +60,7 @@ import Testing
     #expect(try await cache.usage().temporaryFiles == 0)
   }
 
-  /// Y3, Y5: errors are those of the store, and the blob is not stored.
+  /// Y3, Y5: the writer throws the errors of the store, and the blob is not stored.
   @Test func errorsAreTheStores() async throws {
     let cache = try test.cache()
     let writer = try await cache.openWriter(for: "key", expectedSize: 5)
@@ -73,7 +73,7 @@ import Testing
     #expect(try await cache.openReader(for: "key") == nil)
   }
 
-  /// A25: a writer holds no thread while it waits for its source.
+  /// A25: a writer occupies no thread while it waits for its source.
   @Test func writersHoldNoThread() async throws {
     let cache = try test.cache { $0.maxConcurrentOperations = 1 }
     var writers: [CacheWriter] = []
@@ -82,13 +82,13 @@ import Testing
       try await writer.append(payload(10))
       writers.append(writer)
     }
-    // The one thread is free.
+    // The single thread is free.
     try await cache.store(payload(5), for: "other")
     for writer in writers { try await writer.commit() }
     #expect(try await cache.usage().records == 21)
   }
 
-  /// A11a: a staged blob is what a reader finds, and what a commit replaces.
+  /// A11a: a reader opens a staged blob, and a commit supersedes it.
   @Test func stagedBlobsAreReadAndReplaced() async throws {
     var writeBehind = BlobCache.WriteBehind()
     writeBehind.delay = .seconds(1000)
@@ -100,7 +100,7 @@ import Testing
     let writer = try await cache.openWriter(for: "key", locks: .keep)
     try await cache.store(payload(20), for: "key")
     try await writer.append(payload(30))
-    // A12c: the staged blob has no locks to keep.
+    // A12c: a staged blob has no locks that could be inherited.
     let header = try await writer.commit()
     #expect(header.refCount == 0)
     #expect(try await cache.load("key")?.payload == payload(30))
@@ -108,7 +108,7 @@ import Testing
     #expect(try await cache.load("key")?.payload == payload(30))
   }
 
-  /// Y10, A17: damage is an error, and told.
+  /// Y10, A17: damage is an error and an event.
   @Test func damageIsTold() async throws {
     let cache = try test.cache { $0.memory = nil }
     try await cache.store(payload(1000), for: "key")

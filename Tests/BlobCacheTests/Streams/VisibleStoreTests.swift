@@ -5,8 +5,8 @@ import Posix
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, Y13 to Y15 and A26: blobs that are seen while they are written, beside what else the cache has of
-/// their keys.
+/// Spec/Semantics.md, Y13 to Y15 and A26: blobs that are visible while they are written, and the key's other blobs in
+/// memory, staged and on disk.
 @Suite(.timeLimit(.minutes(30))) struct VisibleStoreTests {
   let test: TestCache
 
@@ -18,7 +18,7 @@ import Testing
     return bytes
   }
 
-  /// Writes what is staged when it must, or is told to.
+  /// Returns a cache that writes staged blobs only when it must, or is flushed.
   private func writingLate() throws -> BlobCache {
     var behind = BlobCache.WriteBehind()
     behind.delay = .seconds(500)
@@ -27,7 +27,7 @@ import Testing
 
   // MARK: Stores behind
 
-  /// Y15: what is staged while the writer is open is younger than its blob.
+  /// Y15: a blob that is staged while the writer is open is newer than the writer's blob.
   @Test(arguments: [true, false]) func aStagedStoreWins(isCommitted: Bool) async throws {
     let cache = try writingLate()
     let writer = try await cache.openWriter(for: "key", visibility: .whileWriting)
@@ -46,7 +46,7 @@ import Testing
     #expect(try test.otherStore().load("key")?.payload == payload(7, 2))
   }
 
-  /// Y13: what was staged before is older.
+  /// Y13: a blob that was staged before is older.
   @Test func aStreamReplacesWhatIsStaged() async throws {
     let cache = try writingLate()
     try await cache.store(payload(7, 2), for: "key")
@@ -58,7 +58,7 @@ import Testing
     #expect(try test.otherStore().load("key")?.payload == payload(10))
   }
 
-  /// Y1: a writer that is not seen has its place with the commit, and so is younger than what is staged.
+  /// Y1: a writer that is not visible takes its place at the commit, so its blob is newer than the staged one.
   @Test func aCommitReplacesWhatIsStaged() async throws {
     let cache = try writingLate()
     let writer = try await cache.openWriter(for: "key")
@@ -71,7 +71,7 @@ import Testing
 
   // MARK: Memory
 
-  /// Y13: the old blob goes from memory too, also where no generations tell.
+  /// Y13: the old blob is removed from memory, also without generations.
   @Test(arguments: [true, false], [true, false]) func theOldBlobGoesFromMemory(
     isExclusive: Bool, hasGenerations: Bool
   ) async throws {
@@ -92,7 +92,7 @@ import Testing
 
   // MARK: What readers get
 
-  /// Y19a, A26a: what the producer says beside the payload comes with its end.
+  /// Y19a, A26a: extended data that the producer sets are available at the end of the payload.
   @Test func readersGetExtendedData() async throws {
     let cache = try test.cache()
     let follower = try await cache.stream("key") { writer in
@@ -106,7 +106,7 @@ import Testing
     #expect(whole.extendedData == payload(20, 3))
   }
 
-  /// S7: extended data that are too many are the readers' error, and nothing is stored.
+  /// S7: readers throw an error for extended data that exceed the limit, and nothing is stored.
   @Test func tooManyExtendedDataAreAnError() async throws {
     let cache = try test.cache()
     let follower = try await cache.stream("key") { writer in writer.setExtendedData(payload(100_000)) }
@@ -115,13 +115,13 @@ import Testing
     #expect(try await cache.load("key") == nil)
   }
 
-  /// A26: a reader of a blob that was stored meanwhile does not keep the producer of another one going.
+  /// A26: a reader of a blob that was stored in the meantime does not keep the producer of another blob running.
   @Test func aReaderOfAnotherBlobKeepsNoProducer() async throws {
     let cache = try test.cache()
     let (ended, continuation) = AsyncStream<Bool>.makeStream()
     var first: CacheFollower? = try await cache.stream("key") { writer in
       try await writer.append(payload(10))
-      // Until it is cancelled.
+      // The sleep ends when the producer is cancelled.
       try? await Task.sleep(for: .seconds(500))
       continuation.yield(Task.isCancelled)
       try Task.checkCancellation()

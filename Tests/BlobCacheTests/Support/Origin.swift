@@ -2,7 +2,7 @@ import BlobCache
 import Foundation
 import Locks
 
-/// A remote object, and what was asked of it.
+/// A remote object that logs requests.
 final class Origin: Sendable {
   let bytes: Data
   private let ranges = Log<Range<Int64>>()
@@ -10,10 +10,10 @@ final class Origin: Sendable {
 
   init(_ bytes: Data) { self.bytes = bytes }
 
-  /// The ranges that were asked for, in their order.
+  /// The requested ranges, in order.
   var asked: [Range<Int64>] { ranges.all }
 
-  /// Has answers wait, from the next on.
+  /// Sets a closure that answers wait for, starting with the next one.
   func hold(_ body: (@Sendable () async -> Void)?) { holder.withLock { $0 = body } }
 
   func slices(
@@ -30,7 +30,7 @@ final class Origin: Sendable {
 }
 
 extension TestCache {
-  /// The keys of the slices that are there.
+  /// Returns the keys of the stored slices.
   func sliceKeys(_ cache: BlobCache, _ prefix: String = "film@slices/") async throws -> Set<String> {
     var keys: Set<String> = []
     for try await entry in cache.records(prefix: prefix) { if let key = entry.key { keys.insert(key.string) } }

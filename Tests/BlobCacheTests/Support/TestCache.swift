@@ -8,18 +8,18 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// A directory of its own, a clock that stands still, and what counts the calls that reach the disk.
+/// A temporary directory with a manual clock, and a counter of the system calls that reach the disk.
 struct TestCache {
   let outside: TemporaryDirectory
   let root: FilePath
   let clock = ManualClock()
-  /// What monotonic clocks say since the test began.
+  /// The monotonic time since the test began.
   let uptime = ManualClock(0)
   let disk = TestDisk()
 
   init() throws {
     outside = try TemporaryDirectory()
-    // By its canonical path, as the cache tells it.
+    // The cache reports its canonical path.
     root = try Files().canonical(outside.path).appending("cache")
   }
 
@@ -41,7 +41,7 @@ struct TestCache {
   var storeConfiguration: BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
     configuration.layout.arrangement = .prefix
-    // The calls that are counted and held are those of files.
+    // The test counts and holds the calls of record files.
     configuration.packing = .off
     configuration.durability = .none
     configuration.limits.freeSpaceFloor = 0
@@ -50,14 +50,14 @@ struct TestCache {
     return configuration
   }
 
-  /// Another store of the directory, as another process would have it.
+  /// Returns another store of the directory, like the one of another process.
   func otherStore() throws -> BlobStore {
     try BlobStore(directory: root, configuration: storeConfiguration)
   }
 
   func path(_ name: String) -> String { root.string + "/" + name }
 
-  /// Damages a file's payload.
+  /// Damages the payload of a file.
   func flipLastByte(of name: String) throws {
     var bytes = try Data(contentsOf: URL(filePath: path(name)))
     bytes[bytes.count - 1] ^= 0xFF
@@ -65,7 +65,7 @@ struct TestCache {
   }
 }
 
-/// Counts system calls, makes some fail, and holds some until they are let go.
+/// Counts system calls, makes some of them fail, and holds some until they are released.
 final class TestDisk: Sendable {
   private struct State: Sendable {
     var counts: [SystemCall: Int] = [:]
@@ -78,18 +78,18 @@ final class TestDisk: Sendable {
   }
 
   private let state = Monitor(State())
-  /// When what is held goes on all the same: a test that has failed meanwhile is not to hang.
+  /// The time after which held calls continue, so that a failed test does not hang.
   private let longestHold: Duration = .seconds(300)
   private let moment = Atomic(Files.startOfTests)
 
   var files: Files { Files(intercepting: intercept, clock: { self.moment.load(ordering: .relaxed) }) }
 
-  /// Lets time go by for what is looked at once a second: until then it stands still.
+  /// Advances the clock of checks that are made once per second; it does not advance otherwise.
   func wait(milliseconds: Int64) { moment.wrappingAdd(milliseconds, ordering: .relaxed) }
 
   private var intercept: Files.Interceptor {
     { made, _ in
-      // What keeps the ordinary call keeps the one that never waits from an answer.
+      // A fault of the ordinary call also applies to its nonblocking variant.
       let call = made.ordinary
       let (failure, delay) = self.state.change { state -> (Errno?, Duration?) in
         if call != made {
@@ -120,10 +120,10 @@ final class TestDisk: Sendable {
 
   func count(_ call: SystemCall) -> Int { state.change { $0.counts[call] ?? 0 } }
 
-  /// Whether the kernel has files in memory for calls that never wait.
+  /// Sets whether the kernel has files in memory for nonblocking calls.
   func answersCached(_ answers: Bool) { state.change { $0.answersCached = answers } }
 
-  /// Calls that never wait, and have had an answer.
+  /// The number of nonblocking calls that were answered.
   var cachedCount: Int { state.change { $0.cachedCount } }
 
   var callCount: Int { state.change { $0.counts.values.reduce(0, +) } }
@@ -132,7 +132,7 @@ final class TestDisk: Sendable {
 
   func slow(_ call: SystemCall, by delay: Duration?) { state.change { $0.delay[call] = delay } }
 
-  /// Keeps calls of a kind from returning, until `letGo`.
+  /// Blocks calls of a kind until `letGo` is called.
   func hold(_ call: SystemCall) {
     state.change {
       $0.held.insert(call)
@@ -142,13 +142,13 @@ final class TestDisk: Sendable {
 
   func letGo() { state.change { $0.held = [] } }
 
-  /// Returns when so many calls are being held.
+  /// Returns when this number of calls are held.
   func waitForHeld(_ count: Int) async throws {
     try await until { state.change { $0.holdCount } >= count }
   }
 }
 
-/// Waits until something is so, for as long as the slowest machine may take.
+/// Waits until a condition holds, with a timeout for the slowest machine.
 func until(_ condition: () async throws -> Bool) async throws {
   let start = ContinuousClock.now
   while try await !condition() {
@@ -157,7 +157,7 @@ func until(_ condition: () async throws -> Bool) async throws {
   }
 }
 
-/// Runs an asynchronous operation to its end, on behalf of a thread that is not one of the cooperative pool.
+/// Runs an asynchronous operation to its end from a thread outside of the cooperative pool.
 func waiting<Result: Sendable>(_ operation: @escaping @Sendable () async throws -> Result) throws -> Result {
   let (result, isDone) = (Log<Swift.Result<Result, any Error>>(), Gate())
   Task.detached {
@@ -172,7 +172,7 @@ func waiting<Result: Sendable>(_ operation: @escaping @Sendable () async throws 
   return try result.all[0].get()
 }
 
-/// Runs an operation that blocks on a thread of its own.
+/// Runs a blocking operation on its own thread.
 func onOwnThread<Result: Sendable>(_ operation: @escaping @Sendable () throws -> Result) async throws -> Result {
   try await withCheckedThrowingContinuation { done in
     Thread.detachNewThread { done.resume(with: Swift.Result { try operation() }) }
@@ -194,14 +194,13 @@ func expect(
   return error
 }
 
-/// Counts.
 final class Counter: Sendable {
   private let value = Atomic(0)
   @discardableResult func increment() -> Int { value.add(1, ordering: .relaxed).newValue }
   var count: Int { value.load(ordering: .relaxed) }
 }
 
-/// Opens once, and lets all through from then on.
+/// A latch that opens once and lets all later waits pass.
 final class Latch: Sendable {
   private struct State {
     var isOpen = false
@@ -232,7 +231,7 @@ final class Latch: Sendable {
   }
 }
 
-/// Elements in the order in which they were added, by whichever thread.
+/// The elements that any thread has appended, in order.
 final class Log<Element: Sendable>: Sendable {
   private let entries = Lock<[Element]>([])
   func append(_ element: Element) { entries.withLock { $0.append(element) } }
@@ -240,7 +239,7 @@ final class Log<Element: Sendable>: Sendable {
 }
 
 extension SystemCall {
-  /// The call that waits, of one that does not.
+  /// The blocking call that corresponds to a nonblocking one.
   fileprivate var ordinary: SystemCall {
     switch self {
     case .openCached: .openBeneath

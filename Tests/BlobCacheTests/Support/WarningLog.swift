@@ -1,6 +1,6 @@
 import Logging
 
-/// What a cache warns of.
+/// Records the warnings of a cache.
 struct WarningLog: LogHandler {
   let log: Log<String>
   var metadata: Logger.Metadata = [:]

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Extended data in memory, staged, on disk and of producers.
+/// Extended data of blobs in memory, staged, on disk and from producers.
 @Suite struct CachedExtendedDataTests {
   let test: TestCache
 
@@ -41,7 +41,7 @@ import Testing
     try await cache.close()
   }
 
-  /// V1: what another process replaces is seen at once.
+  /// V1: a record that another process replaces is visible immediately.
   @Test func anotherStoresChangeIsSeen() async throws {
     let cache = try test.cache()
     try await cache.store(payload(100), for: "a", ttl: .seconds(60), extendedData: Self.type)

@@ -9,7 +9,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Loads that the disk answers where the caller is, because the kernel has the file in memory.
+/// Loads that are answered on the caller's thread, because the kernel has the file in memory.
 @Suite(.enabled(if: SystemCall.hasCachedLooks), .timeLimit(.minutes(30))) struct CachedLoadTests {
   let test: TestCache
 
@@ -17,17 +17,17 @@ import Testing
 
   private func withoutMemory(_ configuration: inout BlobCache.Configuration) { configuration.memory = nil }
 
-  /// Does something with a cache that gets no thread, while the directory needs no look.
+  /// Runs a body with a cache that gets no thread, while its directory need not be checked.
   private func withoutThreads<Result>(
     _ cache: BlobCache, _ body: () async throws -> Result
   ) async throws -> Result {
-    // Threads that there are would do the work.
+    // Existing threads would do the work.
     try await until { cache.threadCount == 0 }
     cache.failThreads(with: .resourceTemporarilyUnavailable)
     defer { cache.failThreads(with: nil) }
     var triesLeft = 100
     while true {
-      // Looks at the directory here, if a second has passed.
+      // Checks the directory on this thread, if a second has passed.
       _ = try cache.store.contains("no such key")
       do {
         return try await body()
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  /// A cache with blobs on disk, and with no thread left.
+  /// Returns a cache with blobs on disk and without threads.
   private func cacheOnDisk(
     _ change: (inout BlobCache.Configuration) -> Void = { $0.memory = nil }
   ) async throws -> BlobCache {
@@ -64,7 +64,7 @@ import Testing
     #expect(cache.threadCount == 0)
   }
 
-  /// Whatever the kernel does not have in memory, a thread waits for.
+  /// Files that are not in the kernel's memory are read by a thread.
   @Test func whatWouldWaitGoesToAThread() async throws {
     let cache = try await cacheOnDisk()
     test.disk.answersCached(false)
@@ -83,7 +83,7 @@ import Testing
     for (number, key) in keys.enumerated() { try other.store(payload(number), for: key) }
     let blobs = try await cache.load(keys)
     #expect(try blobs.map { try $0.result.get()?.payload } == (0..<100).map { payload($0) })
-    // A run of looks makes two calls that never wait for each.
+    // A run of lookups is limited, and makes two nonblocking calls for each record.
     #expect(test.disk.cachedCount <= 64)
     test.disk.answersCached(false)
     #expect(
@@ -111,12 +111,12 @@ import Testing
       #expect(event.queueTime == .zero)
     }
     #expect(words.suffix(4) == ["hit a 10", "miss no such key", "hit b 10", "hit c 10"])
-    // Also the loads that made the cache.
+    // The counts include the loads that set up the cache.
     #expect(try test.otherStore().traffic().hits >= 4)
     #expect(try test.otherStore().traffic().memoryHits == 0)
   }
 
-  /// V1, V8: what was read so is kept in memory, as long as no process changes it.
+  /// V1, V8: blobs that were read this way are stored in memory until a process changes them.
   @Test func memoryKeepsWhatWasReadSo() async throws {
     let cache = try await cacheOnDisk { _ in }
     let blob = try await withoutThreads(cache) { try await cache.load("a") }
@@ -127,7 +127,7 @@ import Testing
     #expect(try await cache.load("a")?.payload == payload(11))
   }
 
-  /// L2, V3c: the update time moves on soon after.
+  /// L2, V3c: the update time is moved soon after the load.
   @Test(arguments: [true, false]) func aUseMovesTheUpdateTime(hasMemory: Bool) async throws {
     let cache = try await cacheOnDisk { if !hasMemory { $0.memory = nil } }
     try test.otherStore().store(payload(10), for: "a")
@@ -145,7 +145,7 @@ import Testing
     #expect(try test.otherStore().header(for: "a")?.lastUpdate == before)
   }
 
-  /// A close waits for the touches that loads owe.
+  /// A close waits for the pending touches of loads.
   @Test func aTouchIsNotLost() async throws {
     let cache = try await cacheOnDisk()
     try test.otherStore().store(payload(10), for: "a")
@@ -155,7 +155,7 @@ import Testing
     #expect(try test.otherStore().header(for: "a")?.lastUpdate == test.clock.now)
   }
 
-  /// A4: it has its answer before it would wait.
+  /// A4: a cancelled load returns a blob that it finds without waiting.
   @Test func aCancelledTaskGetsWhatIsThere() async throws {
     let cache = try await cacheOnDisk()
     let blob = try await withoutThreads(cache) {
@@ -167,7 +167,7 @@ import Testing
     #expect(blob?.payload == payload(10))
   }
 
-  /// Damage is what a thread looks at again, and reports.
+  /// Damage is checked again by a thread, and reported.
   @Test func damageIsReported() async throws {
     let cache = try await cacheOnDisk()
     try test.flipLastByte(of: "a")
@@ -184,7 +184,7 @@ import Testing
     try await until { try await cache.load("a")?.payload == payload(7) }
   }
 
-  /// Another task of the same actor runs while one does nothing but load.
+  /// Another task of the same actor runs while one task only loads.
   @Test func othersGetTheirTurn() async throws {
     let cache = try await cacheOnDisk()
     let order = Log<String>()
@@ -211,7 +211,7 @@ import Testing
     private func note(_ word: String) { order.append(word) }
   }
 
-  /// Spec/Performance.md: the caller's thread makes no call that may wait, whatever another process holds for ever.
+  /// Spec/Performance.md: the caller's thread makes no blocking call, even if another process holds locks forever.
   @Test func noCallMayWait() async throws {
     _ = try await cacheOnDisk()
     let calls = Log<SystemCall>()
@@ -236,7 +236,7 @@ import Testing
     withExtendedLifetime(holder) {}
   }
 
-  /// All locks that there are, held as by a process that was stopped: they belong to open files of their own.
+  /// Holds all locks on separate open files, like a process that was stopped.
   private final class StoppedHolder {
     private let locks: HeldLocks
     private var descriptors: [CInt] = []
@@ -255,13 +255,13 @@ import Testing
     deinit { for descriptor in descriptors { close(descriptor) } }
   }
 
-  /// A file system whose server has stopped: its calls hold threads of the cache, and no task.
+  /// Calls to a file system whose server has stopped block threads of the cache, but no task.
   @Test func aFileSystemThatStallsHoldsNoTask() async throws {
     let cache = try await cacheOnDisk()
     test.disk.hold(.openBeneath)
     let loads = (0..<100).map { _ in Task { try await cache.load("a")?.payload } }
     try await test.disk.waitForHeld(1)
-    // More tasks wait than there are threads for tasks; others go on.
+    // More tasks wait than the cooperative pool has threads; other caches still work.
     let other = try TestCache()
     let elsewhere = try other.cache()
     try await elsewhere.store(payload(3), for: "b")
@@ -270,7 +270,7 @@ import Testing
     for load in loads { #expect(try await load.value == payload(10)) }
   }
 
-  /// Files that the kernel has dropped are read by a thread, and then answered without one.
+  /// Files that the kernel has evicted are read by a thread, and later without one.
   @Test func droppedFilesAreReadByAThread() async throws {
     let cache = try await cacheOnDisk()
     for _ in 0..<3 {
@@ -287,7 +287,7 @@ import Testing
     #expect(try await withoutThreads(cache) { try await cache.load("a")?.payload } == payload(10))
   }
 
-  /// Touches that loads owe wait in memory: as many as the disk gets done in a tenth of a second.
+  /// Pending touches wait in memory, up to the number that the disk completes in a tenth of a second.
   @Test func aDiskThatDoesNotKeepUpIsLeftToThreads() async throws {
     let cache = try await cacheOnDisk()
     try test.otherStore().store(payload(10), for: "a")
@@ -297,7 +297,7 @@ import Testing
     #expect(try await cache.load("a") != nil)
     try await test.disk.waitForHeld(1)
     for _ in 0..<4300 { #expect(try await cache.load("a") != nil) }
-    // One use is being written, and 4,096 wait; a look makes two calls.
+    // One touch is being written, and 4,096 wait; a lookup makes two calls.
     #expect((test.disk.cachedCount - before) / 2 <= 4097)
     #expect((test.disk.cachedCount - before) / 2 > 4000)
     test.disk.letGo()
@@ -305,7 +305,7 @@ import Testing
     try await cache.close()
   }
 
-  /// What the cache before this one has staged is not on disk yet.
+  /// The staged blobs of the previous cache are not on disk yet.
   @Test func theNextCacheWaitsForTheOneBefore() async throws {
     var first: BlobCache? = try test.cache {
       var writeBehind = BlobCache.WriteBehind()
@@ -320,7 +320,7 @@ import Testing
     first = nil
     try await test.disk.waitForHeld(1)
     let next = try test.cache { $0.memory = nil }
-    // Opens the directory, so that a look could answer.
+    // Opens the directory, so that a lookup could answer.
     #expect(try next.store.load("a")?.payload == payload(1))
     let load = Task { try await next.load("a")?.payload }
     let contains = Task { try await next.header(for: "a")?.payloadSize }

@@ -5,7 +5,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Each verb means what it means for the store, whether memory answers or the disk.
+/// Each operation has the same meaning as for the store, whether memory or the disk answers.
 @Suite struct ContractTests {
   let test: TestCache
   let cache: BlobCache
@@ -109,7 +109,7 @@ import Testing
     #expect(try await cache.load("b") == nil)
   }
 
-  /// The files of removed blobs wait to be overwritten, where files are recycled, unless they are purged.
+  /// Files of removed blobs wait to be overwritten if files are recycled, unless the blobs are purged.
   @Test func purgedBytesAreGone() async throws {
     func waiting() -> Int { (try? FileManager.default.contentsOfDirectory(atPath: test.path(".recycled")).count) ?? 0 }
     func fill() async throws {
@@ -140,7 +140,7 @@ import Testing
     #expect(try await cache.removeAll(.all).files == 0)
   }
 
-  /// The caller's thread is the main actor's here, which nothing but a hop would leave.
+  /// The caller runs on the main actor, which only a suspension would leave.
   @MainActor @Test func aHitInMemoryStaysOnTheCallersThread() async throws {
     try await cache.store(payload(1), for: "a")
     let before = pthread_self()

@@ -4,7 +4,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// What spares callers a detour: directories as strings and URLs, dates, errors with text, verbs on many.
+/// Convenience: directories as strings and URLs, dates, errors with text, operations on several keys.
 @Suite(.timeLimit(.minutes(30))) struct ConvenienceTests {
   let test: TestCache
 
@@ -40,7 +40,7 @@ import Testing
     #expect((closed as (any Error)?)?.localizedDescription.contains("the cache was closed") == true)
   }
 
-  /// Each verb says its own name, and not that of the store's first call.
+  /// Each error contains the name of the cache's operation instead of the store's first call.
   @Test func anErrorNamesTheVerb() async throws {
     let cache = try test.cache()
     func operation(_ body: () async throws -> Void) async -> String? {

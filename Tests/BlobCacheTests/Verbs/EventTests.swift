@@ -5,7 +5,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// What a cache tells those who listen.
+/// The events that a cache reports to listeners.
 @Suite struct EventTests {
   let test: TestCache
   let cache: BlobCache
@@ -15,7 +15,7 @@ import Testing
     cache = try test.cache()
   }
 
-  /// The events of `body`, in a word each.
+  /// Returns the events of `body`, one word for each.
   private func events(_ body: () async throws -> Void) async throws -> [String] {
     let events = cache.events
     try await body()
@@ -88,7 +88,7 @@ import Testing
     #expect(events == ["stored abc 10", "damaged abc"])
   }
 
-  /// A13: the cache is gone, and cannot be flushed.
+  /// A13: the cache was released, and cannot be flushed.
   @Test func whatFailsAfterTheCacheIsGoneIsTold() async throws {
     let test = try TestCache()
     var cache: BlobCache? = try test.cache {
@@ -102,11 +102,11 @@ import Testing
     cache = nil
     var words: [String] = []
     for await event in events { words.append(word(event)) }
-    // A store that finds no room makes a collection.
+    // A store without free space starts a collection.
     #expect(words.filter { !$0.hasPrefix("collected") } == ["staged a 10", "failed a"])
   }
 
-  /// A17, A20: what is told of loads that produce, and of staged stores.
+  /// A17, A20: the events of loads that produce, and of staged stores.
   private func events(
     of test: TestCache, _ change: (inout BlobCache.Configuration) -> Void = { _ in },
     _ body: (BlobCache) async throws -> Void
@@ -137,7 +137,7 @@ import Testing
     let release = try #require(try other.tryProductionLock(of: "a"))
     let events = try await events(of: test) { cache in
       let load = Task { try await cache.load("a", options: ProductionOptions(acrossProcesses: true)) { payload(5) } }
-      // It looks after each try to get the lock.
+      // The load repeats its lookup after each try to acquire the lock.
       let reads = test.disk.count(.openBeneath)
       try await until { test.disk.count(.openBeneath) >= reads + 4 }
       try other.store(payload(9), for: "a")
@@ -209,7 +209,7 @@ import Testing
     #expect(events.count { $0.hasPrefix("hit") } == 0)
   }
 
-  /// A6: it is as good as missing.
+  /// A6: a blob that does not decode is a miss.
   @Test func whatDoesNotDecodeIsAMiss() async throws {
     let events = try await events(of: TestCache()) { cache in
       try await cache.store(Data("none".utf8), for: "a")
@@ -310,7 +310,7 @@ import Testing
       if case .collected(let report) = event.kind { reports.append(report) }
     }
     #expect(evicted == ["evicted in disk key 0", "evicted in disk key 1"])
-    // The first store may have had the directory counted before.
+    // The first store may have started a collection that only counts.
     #expect(reports.reduce(0) { $0 + $1.evicted } == 2)
   }
 }

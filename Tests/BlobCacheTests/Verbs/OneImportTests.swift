@@ -1,7 +1,7 @@
 import BlobCache
 import Testing
 
-// One import names everything that the articles show: this file has no other of the library.
+// One import provides all names that the articles use, so this file imports no other module of the library.
 
 @Suite struct OneImportTests {
   @Test func theCacheNamesItsKeysTimesAndLoggers() throws {

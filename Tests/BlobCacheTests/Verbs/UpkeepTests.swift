@@ -5,14 +5,14 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Trims, wipes with progress, and records as files. What they mean is the store's: here, what the cache adds.
+/// Trims, wipes with progress, and records as files: the cache's part, which the store's tests do not cover.
 @Suite struct UpkeepTests {
   let test: TestCache
   let cache: BlobCache
 
   init() throws {
     test = try TestCache()
-    // Each removal is a call that can be held.
+    // Each removal is a single call that can be held.
     cache = try test.cache { $0.store.recycling = .off }
   }
 

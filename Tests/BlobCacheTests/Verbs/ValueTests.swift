@@ -4,7 +4,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// A cache of values rather than of bytes.
+/// A view of the cache that stores values instead of bytes.
 @Suite struct ValueTests {
   struct Cover: Codable, Sendable, Equatable {
     var title: String
@@ -64,7 +64,7 @@ import Testing
     #expect(try await covers.value(for: "a")?.title == "new")
   }
 
-  /// Whoever has locked the blob counts on the lock, whatever the blob is.
+  /// A lock applies to the key's record, whichever blob it contains.
   @Test(arguments: [(0, false, 0), (0, true, 1), (2, false, 2), (2, true, 2)])
   func whatTakesThePlaceOfOneThatDoesNotDecodeHasItsLocks(before: Int, isLocked: Bool, after: Int) async throws {
     for isInMemory in [true, false] {
@@ -82,8 +82,8 @@ import Testing
     }
   }
 
-  /// Memory has it, so that it is found twice: before the load stands in line, and when it is its turn.
-  /// Two views of one key that do not know of each other.
+  /// The blob is in memory, so that it is found twice: before the load is queued, and at its turn. The two views of
+  /// one key share no state.
   @Test(arguments: [false, true]) func whatAnotherViewProducesIsNoAnswerUnlessItDecodes(isRefresh: Bool) async throws {
     let numbers = cache.values(of: Int.self)
     let covers = cache.values(of: Cover.self)
@@ -104,7 +104,7 @@ import Testing
     }
     await begun.wait()
     let second = Task { try await covers.value(for: "a") { cover } }
-    // Either waits for the first one's producer, or has not come so far.
+    // The second task waits for the first producer, or has not started yet.
     try await Task.sleep(for: .milliseconds(50))
     latch.open()
     #expect(try await first.value == (isRefresh ? 1 : 2))
@@ -123,7 +123,7 @@ import Testing
     #expect(decoded.count == 4)
     try await cache.store(Data("none".utf8), for: "b")
     #expect(try await numbers.value(for: "b") { 7 } == 7)
-    // The one that does not decode, and what was produced in its place.
+    // The blob that does not decode, and the blob that was produced instead.
     #expect(decoded.count == 6)
     try await cache.close()
     var damages = 0

@@ -9,7 +9,7 @@ import Testing
 
   init() throws {
     test = try TestCache()
-    // It writes nothing by itself.
+    // The cache writes staged blobs only when it is flushed.
     cache = try test.cache {
       var writeBehind = BlobCache.WriteBehind()
       writeBehind.delay = .seconds(100_000)
@@ -21,7 +21,7 @@ import Testing
 
   /// Begins a change of the key "a", and finishes or drops it.
   ///
-  /// - Returns: whether a blob was staged.
+  /// - Returns: A Boolean value that indicates whether a blob was staged.
   private func change(isFinished: Bool, if condition: StoreCondition? = nil) -> Bool {
     let change = KeyChange(of: "a", if: condition, in: cache.engine)
     let wasStaged = change.wasStaged

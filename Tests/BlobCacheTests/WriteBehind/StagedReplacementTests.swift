@@ -5,33 +5,32 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// What takes the place of a staged blob, and what becomes of that when it does not.
+/// Changes that supersede a staged blob, and the staged blob after such a change has failed.
 @Suite(.timeLimit(.minutes(30))) struct StagedReplacementTests {
   let test: TestCache
   let cache: BlobCache
 
-  /// Nothing is written before it is flushed.
+  /// Creates a cache that writes staged blobs only when it is flushed.
   init() throws {
     test = try TestCache()
     var writeBehind = BlobCache.WriteBehind()
     writeBehind.delay = .seconds(1000)
     cache = try test.cache { [writeBehind] in
       $0.writing = .behind(writeBehind)
-      // A removal is then one unlink.
+      // Without recycling, a removal is one unlink.
       $0.store.recycling = .off
     }
   }
 
   private func onDisk(_ key: BlobKey) throws -> Data? { try test.otherStore().load(key)?.payload }
 
-  /// Has one blob on disk, and a newer one of the same key staged.
+  /// Stores a blob on disk, and stages a newer one of the same key.
   private func stageOver(_ key: BlobKey, locks: BlobStore.LockPolicy = .none) async throws {
     try await cache.store(payload(10, 1), for: key, locks: locks)
     try await cache.flush()
     try await cache.store(payload(10, 2), for: key)
   }
 
-  /// Expects the staged blob to be there as before.
   private func expectStaged(_ key: BlobKey, seed: UInt64 = 2) async throws {
     #expect(try await cache.load(key)?.payload == payload(10, seed))
     try await cache.flush()
@@ -57,7 +56,7 @@ import Testing
 
   enum JudgedChange: CaseIterable { case store, remove, commit }
 
-  /// A change that asks for the record meets the blob that was staged last, also one that comes while it waits.
+  /// A conditional change sees the latest staged blob, even a blob that was staged while the change waited.
   @Test(arguments: JudgedChange.allCases) func aJudgedChangeMeetsWhatIsStagedMeanwhile(
     change: JudgedChange
   ) async throws {
@@ -101,7 +100,7 @@ import Testing
     try await expectStaged("a")
   }
 
-  /// What is staged during a wipe is written, whatever the wipe comes to.
+  /// A blob that is staged during a wipe is written, whether the wipe completes or not.
   @Test(arguments: [true, false]) func aNewerBlobStagedDuringAWipeStays(isStopped: Bool) async throws {
     try await stageOver("a")
     var options = BlobStore.RemovalOptions()
@@ -121,7 +120,7 @@ import Testing
     #expect(try await cache.usage().records == 0)
   }
 
-  /// The staged blob has none; those on disk are of the one before.
+  /// The staged blob has no locks; the locks on disk belong to the previous record.
   @Test(arguments: [false, true]) func theLocksKeptAreThoseOfTheStagedBlob(isLocked: Bool) async throws {
     try await stageOver("a", locks: .one)
     try await cache.store(payload(10, 3), for: "a", locks: isLocked ? .keepOrOne : .keep)

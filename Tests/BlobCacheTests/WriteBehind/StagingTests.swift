@@ -4,13 +4,13 @@ import Posix
 import TestSupport
 import Testing
 
-/// What staged blobs cost, and how long they and their cache live. Spec/Semantics.md, A11 to A14.
+/// The memory and the lifetime of staged blobs, and the lifetime of their cache. Spec/Semantics.md, A11 to A14.
 @Suite struct StagingTests {
   let test: TestCache
 
   init() throws { test = try TestCache() }
 
-  /// A cache that writes nothing by itself.
+  /// Returns a cache that writes staged blobs only when it is flushed.
   private func cache(byteLimit: Int = 1 << 20) throws -> BlobCache {
     try test.cache {
       var writeBehind = BlobCache.WriteBehind()
@@ -71,7 +71,7 @@ import Testing
     }
   }
 
-  /// A change that fails leaves what was staged, once.
+  /// A failed change stages the previous blob again, and counts it once.
   @Test func whatIsStagedAgainIsCountedOnce() async throws {
     let cache = try cache()
     try await cache.store(payload(10), for: "first")
@@ -91,7 +91,7 @@ import Testing
 
   // MARK: - Order
 
-  /// What is staged for a key that is being written waits for that, and keeps no other key waiting.
+  /// A blob that is staged while its key is being written waits for that write, and blocks no other key.
   @Test func whatIsStagedWhileItsKeyIsWrittenIsWrittenAfterwards() async throws {
     let cache = try test.cache {
       $0.writing = .behind(.init())
@@ -107,7 +107,7 @@ import Testing
       try await cache.store(payload(10, seed), for: "a")
       try await cache.store(payload(10, seed), for: BlobKey("other \(seed)"))
     }
-    // The other writer passes over the key in hand.
+    // The other writer skips the key that is being written.
     try await test.disk.waitForHeld(2)
     #expect(try await cache.load("a")?.payload == payload(10, 5))
     test.disk.letGo()
@@ -132,7 +132,7 @@ import Testing
     #expect(try onDisk("a") == payload(10))
   }
 
-  /// A14: a blob that is staged after all others were written would never be written.
+  /// A14: a blob that is staged after the last write of a closing cache would never be written.
   @Test func nothingIsStagedOnceAllIsWritten() async throws {
     let cache = try cache()
     let staging = try #require(cache.engine.staging)
@@ -148,7 +148,7 @@ import Testing
 
   // MARK: - Headers
 
-  /// Semantics.md, A11: it is the header that the record will have.
+  /// Semantics.md, A11: a staged blob has the header that its record will have.
   @Test(arguments: [BlobStore.RecordFormat.checksummed, .reference])
   func theHeaderOfWhatIsStagedIsThatOfTheRecord(format: BlobStore.RecordFormat) async throws {
     let cache = try test.cache {

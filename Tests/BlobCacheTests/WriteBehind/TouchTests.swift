@@ -5,7 +5,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// How long a blob lives that memory answers for.
+/// The lifetime of blobs that memory returns.
 @Suite struct TouchTests {
   let test: TestCache
   let cache: BlobCache
@@ -33,7 +33,7 @@ import Testing
     #expect(try updateOnDisk() == start + 100)
   }
 
-  /// A second hit in a second looks at nothing that the first one has looked at, but for what the disk was told since.
+  /// A loaded header contains the new update time as soon as the touch was written.
   @Test func anUpdateTimeShowsAsSoonAsItIsKnown() async throws {
     try await cache.store(payload(1), for: "a")
     let start = test.clock.now
@@ -46,7 +46,7 @@ import Testing
     #expect(try updateOnDisk() == test.clock.now.seconds)
   }
 
-  /// V3: also those that another thread is writing just then.
+  /// V3: a collection also waits for touches that another thread is writing.
   @Test func aCollectionWaitsForTheUsesThatAreBeingWritten() async throws {
     try await cache.store(payload(10), for: "a")
     test.clock.advance(by: 110)
@@ -58,7 +58,7 @@ import Testing
       defer { count.increment() }
       return try await cache.collect()
     }
-    // Longer than a collection waits for the counters, which the change in hand is at.
+    // This is longer than a collection waits for the counters, which the held change is updating.
     try await Task.sleep(for: .milliseconds(500))
     #expect(count.count == 0)
     test.disk.letGo()
@@ -99,7 +99,7 @@ import Testing
     #expect(try updateOnDisk() == start + 50)
   }
 
-  /// What was used last, as only memory knows, is not the first to go when a store finds the limit exceeded.
+  /// The most recent use, which only memory knows, protects the record when a store starts an eviction.
   @Test func aPassThatAStoreStartsKnowsOfTheLatestUse() async throws {
     let test = try TestCache()
     let cache = try test.cache {
@@ -110,7 +110,7 @@ import Testing
       try await cache.store(payload(1), for: BlobKey("key \(number)"))
       test.clock.advance(by: 1)
     }
-    // Makes the counters known, and with them what is next to go.
+    // The collection loads the counters and the eviction candidates.
     cache.store.waitForCollection()
     #expect(cache.cachedBlob(for: "key 0") != nil)
     test.clock.advance(by: 1)
@@ -148,7 +148,7 @@ import Testing
     #expect(try await cache.load("a") == nil)
   }
 
-  /// The deadline goes by what is on disk, and nothing there has moved.
+  /// The expiration depends on the update time on disk, which has not moved.
   @Test func aTouchThatFailsDoesNotExtendTheLifeInMemory() async throws {
     try await cache.store(payload(1), for: "a")
     test.disk.fail(.write, .ioError)
@@ -159,7 +159,7 @@ import Testing
     #expect(cache.cachedBlob(for: "a") == nil)
   }
 
-  /// V3: at most once per interval, also what cannot be done, such as to a record with another link.
+  /// V3: a touch is tried at most once per interval, even if it fails, such as for a record with another link.
   @Test func aTouchThatFailsIsTriedOncePerInterval() async throws {
     try await cache.store(payload(1), for: "a")
     try FileManager.default.linkItem(atPath: test.path("a"), toPath: test.outside.url("link").path)
@@ -180,7 +180,7 @@ import Testing
     test.clock.advance(by: 1)
     for _ in 0..<50 { hit() }
     #expect(opened() - before == 2 * calls)
-    // Set back, the clock says nothing of when the last try was.
+    // After the clock was set back, it does not reveal the time of the last try.
     test.clock.advance(by: -50)
     for _ in 0..<50 { hit() }
     #expect(opened() - before == 3 * calls)

@@ -5,7 +5,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Stores that return before the disk knows.
+/// Stores that return before the blob is written to disk.
 @Suite struct WriteBehindTests {
   let test: TestCache
   let cache: BlobCache
@@ -14,18 +14,18 @@ import Testing
     test = try TestCache()
     cache = try test.cache {
       $0.writing = .behind(BlobCache.WriteBehind())
-      // One writer, so that what holds it holds all.
+      // With one writer, a held write holds all others.
       $0.maxConcurrentOperations = 1
-      // A file more would be written.
+      // The exclusion from backups would write an additional file.
       $0.excludesFromBackups = false
     }
   }
 
   private func onDisk(_ key: BlobKey) throws -> Data? { try test.otherStore().load(key)?.payload }
 
-  /// Keeps what is staged from being written.
+  /// Blocks the writes of staged blobs.
   private func holdWrites() async throws {
-    // The control file is made by the first.
+    // The first store creates the control file.
     try await cache.store(payload(1), for: "first")
     try await cache.flush()
     test.disk.hold(.publication)
@@ -111,7 +111,7 @@ import Testing
   @Test func withoutRoomAStoreWaitsForTheDisk() async throws {
     let test = try TestCache()
     var writeBehind = BlobCache.WriteBehind()
-    // With 512 bytes and the key's for each.
+    // Each staged blob is counted with 512 additional bytes and its key.
     writeBehind.byteLimit = 2000
     writeBehind.delay = .seconds(1000)
     let cache = try test.cache { $0.writing = .behind(writeBehind) }
@@ -137,7 +137,7 @@ import Testing
       #expect(event.key == "a")
       break
     }
-    // Told once; then the key is as before, without a blob.
+    // The failure is reported once. After that, the key has no blob, as before.
     try await cache.flush()
     #expect(try await cache.load("a") == nil)
     test.disk.fail(.write, nil)
@@ -182,9 +182,9 @@ import Testing
     }
   }
 
-  /// What an enumeration writes first may collect for want of room: while it lists, which is in the order of locks.
+  /// An enumeration writes staged blobs first, which may collect during the listing. The lock order allows that.
   @Test func anEnumerationOnAFullVolumeSaysSo() async throws {
-    // Without a thread of its own for it, the enumeration writes what is staged.
+    // Without an available thread, the enumeration itself writes the staged blobs.
     cache.failThreads(with: .resourceTemporarilyUnavailable)
     try await cache.store(payload(10), for: "a")
     cache.failThreads(with: nil)

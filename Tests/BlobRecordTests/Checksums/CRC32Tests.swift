@@ -17,7 +17,7 @@ import Testing
     #expect(crc.value == 0xCBF4_3926)
   }
 
-  /// Where ISA-L is installed this compares the two, at every length that their inner loops tell apart.
+  /// If ISA-L is installed, this compares both at every length that their inner loops distinguish.
   @Test func withAndWithoutISALTheChecksumIsTheSame() throws {
     let seed = SeededGenerator.announcedSeed(for: "withAndWithoutISALTheChecksumIsTheSame")
     var generator = SeededGenerator(seed: seed)
@@ -38,7 +38,7 @@ import Testing
     #expect(CRC32.library(isISAL: false).hasPrefix("zlib 1."))
   }
 
-  /// A library of that name that lacks the function is as good as none.
+  /// A library with that name that lacks the function is not used.
   @Test(arguments: ["libnosuchlibrary.so.1", "libz.so.1"])
   func whereTheFunctionIsMissingZlibComputes(library: String) {
     #expect(ISAL.find(in: library) == nil)
@@ -57,8 +57,8 @@ import Testing
     #expect(CRC32.checksum(of: bytes) == UInt32(crc32(0, bytes, uInt(byteCount))), "seed \(seed)")
   }
 
-  /// Libraries take other ways for short bytes, for unaligned ones, and for the rest at the end. None may look at the
-  /// page behind, which is not there.
+  /// Libraries handle short, unaligned and trailing bytes separately. They must not read the following page, which is
+  /// not mapped.
   @Test func everyLengthEndsWithTheMemory() throws {
     let seed = SeededGenerator.announcedSeed(for: "everyLengthEndsWithTheMemory")
     var generator = SeededGenerator(seed: seed)
@@ -86,7 +86,7 @@ import Testing
       var crc = CRC32()
       var start = 0
       while start < bytes.count {
-        // Empty pieces are among them: zlib answers a null pointer with its initial value.
+        // Some pieces are empty, because zlib returns its initial value for a null pointer.
         let end = min(bytes.count, start + Int.random(in: 0...200, using: &generator))
         crc.update(Array(bytes[start..<end]).span.bytes)
         start = end

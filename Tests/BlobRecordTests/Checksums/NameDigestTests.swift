@@ -2,7 +2,7 @@ import BlobRecord
 import Testing
 
 @Suite struct NameDigestTests {
-  /// Vectors that the authors of FNV publish.
+  /// Vectors published by the authors of FNV.
   @Test(
     arguments: [
       ("", 0xcbf2_9ce4_8422_2325),

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @Suite struct SHA256DigestTests {
-  /// NIST's examples for FIPS 180-4, and the digest of nothing.
+  /// NIST's examples for FIPS 180-4, and the digest of empty input.
   @Test(arguments: [
     ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
     ("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
@@ -28,7 +28,7 @@ import Testing
         == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0")
   }
 
-  /// Every length around the ends of the first blocks, and random ones, against another implementation.
+  /// Compares all lengths around the ends of the first blocks, and random ones, with another implementation.
   @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/env"), "there is no env(1)"))
   func digestsAreHashlibs() throws {
     let seed = SeededGenerator.announcedSeed(for: "digestsAreHashlibs")
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  /// Pieces of all sizes around a block's, and none.
+  /// Pieces of all sizes around the size of a block, and empty ones.
   @Test func piecesGiveTheDigestOfTheWhole() throws {
     let seed = SeededGenerator.announcedSeed(for: "piecesGiveTheDigestOfTheWhole")
     var generator = SeededGenerator(seed: seed)
@@ -69,7 +69,7 @@ import Testing
     }
   }
 
-  /// nil where there is no python3.
+  /// Returns `nil` if python3 is not installed.
   private func outputOfPython(_ script: String, input: String) throws -> String? {
     guard let python = Programs.installed("python3") else { return nil }
     return try ChildProcess.runSuccessfully([python, "-c", script], input: Data(input.utf8)).text

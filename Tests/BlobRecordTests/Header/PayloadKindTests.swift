@@ -41,7 +41,7 @@ import Testing
   @Test(arguments: 0..<4) func aCharacterCutByTheWindowIsStillText(shift: Int) {
     let text = String(repeating: "x", count: shift) + String(repeating: "😀", count: 300)
     #expect(Self.kind(Array(text.utf8)) == .text)
-    // The same bytes as a whole payload are no text unless they happen to end with a character.
+    // As a whole payload, the same bytes are text only if they end with a complete character.
     let whole = Self.kind(Array(text.utf8.prefix(PayloadKind.examinedByteCount - 1)))
     #expect(whole == (shift == 3 ? .text : .unknown))
   }

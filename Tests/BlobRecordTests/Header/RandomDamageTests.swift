@@ -3,8 +3,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Headers of all kinds with bits turned over at random, from one to all: none is taken for good. By chance one in 2^32
-/// may be. BLOBCACHE_TEST_LONG=1 damages eighty million.
+/// Headers of all kinds with one to all bits flipped at random. None is accepted, although one in 2^32 might be by
+/// chance. BLOBCACHE_TEST_LONG=1 damages eighty million headers.
 @Suite struct RandomDamageTests {
   static let count = ProcessInfo.processInfo.environment["BLOBCACHE_TEST_LONG"] == "1" ? 80_000_000 : 200_000
 
@@ -15,7 +15,7 @@ import Testing
     for number in 0..<Self.count {
       if number % 64 == 0 { words = Self.randomHeader(&generator) }
       var damaged = words
-      // A field, or several, changed by what is seldom many bits and sometimes all.
+      // Changes one or several fields, mostly by few bits and sometimes by all.
       repeat {
         let place = Int(truncatingIfNeeded: generator.next() & 7)
         damaged[place] ^= generator.next() & generator.next() & generator.next()
@@ -28,7 +28,6 @@ import Testing
   }
 
   private static func isTaken(_ words: [UInt64]) -> Bool {
-    // Whatever rule it breaks.
     (try? RecordHeader(decoding: words.span.bytes)) != nil
   }
 

@@ -2,7 +2,7 @@ import BlobRecord
 import Testing
 
 @Suite struct RecordErrorTests {
-  /// Codes and names are the specification's; both are in JSON that programs read.
+  /// Codes and names are specified, and appear in JSON that programs read.
   static let table: [(RecordError, Int, String, Int?)] = [
     (.magicMismatch(found: 1), 100, "magicMismatch", 0),
     (.headerAlignmentMismatch, 101, "headerAlignmentMismatch", nil),

@@ -13,11 +13,11 @@ import Testing
     let bytes = whole.encoded
     #expect(bytes.count == whole.byteCount)
     #expect(try RecordExtension(decoding: bytes.span.bytes) == whole)
-    // Bytes before it are another's.
+    // Bytes before the extension belong to something else.
     #expect(try RecordExtension(decoding: ([1, 2, 3] + bytes).span.bytes) == whole)
   }
 
-  /// The bytes of the specification's example, written by hand.
+  /// The example's bytes in the specification, written by hand.
   @Test func theBytesAreThoseOfTheSpecification() throws {
     let body = Array("keytype".utf8) + [3, 0, 0, 0, 4, 0, 0, 0] + Array("SPTX".utf8)
     let crc = CRC32.checksum(of: body)
@@ -48,7 +48,7 @@ import Testing
     }
   }
 
-  /// Sizes that add up to more than there is, or are more than a record takes, with a crc that holds.
+  /// Sizes whose sum exceeds the extension or the maximum of a record, with a valid CRC.
   @Test(
     arguments: [
       (4, 0), (0, 4), (2, 2), (.max, 0), (0, .max), (.max, .max), (65_537, 0), (0, 4097),

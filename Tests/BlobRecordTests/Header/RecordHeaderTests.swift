@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @Suite struct RecordHeaderTests {
-  /// Every field has bytes of its own, so that no two can be swapped unseen.
+  /// Every field has different bytes, so that swapped fields are detected.
   static let distinct = RecordHeader(
     refCount: 0x0B0A_0908, ttl: 0x1716_1514_1312_1110, updateTime: 0x1F1E_1D1C_1B1A_1918,
     payloadSize: 0x2726_2524_2322_2120, flags: .known, reserved1: 0x0F0E_0D0C, reserved2: 0x2F2E_2D2C_2B2A_2928,
@@ -11,7 +11,7 @@ import Testing
 
   // MARK: Coding
 
-  /// The check values of Spec/RecordFormat.md, which SPTPersistentCache computes too.
+  /// The check values in Spec/RecordFormat.md, which SPTPersistentCache computes too.
   @Test(
     arguments: [
       (0, 34151, 1488, 0, 0x262A_B509),
@@ -107,7 +107,7 @@ import Testing
     #expect(throws: RecordError.unsupportedFlags(flags)) { try RecordHeader(decoding: bytes) }
   }
 
-  /// A CRC-32 tells every change of up to three bits in messages of this length, and the magic is looked at first.
+  /// A CRC-32 detects every change of up to three bits in messages of this length, and the magic is checked first.
   @Test(arguments: [RecordHeader(ttl: 64, updateTime: 1488, payloadSize: 400), Self.distinct])
   func noHeaderWithOneOrTwoBitsFlippedIsSound(header: RecordHeader) {
     var bytes = header.encodedBytes
@@ -178,22 +178,22 @@ import Testing
 
   @Test(
     arguments: [
-      // Strictly more than the TTL has to pass.
+      // A record expires when more than the TTL has passed.
       Expiry(ttl: 10, updated: 1000, now: 1009, isExpired: false),
       Expiry(ttl: 10, updated: 1000, now: 1010, isExpired: false),
       Expiry(ttl: 10, updated: 1000, now: 1011, isExpired: true),
       Expiry(ttl: 1, updated: 0, now: 1, isExpired: false),
       Expiry(ttl: 1, updated: 0, now: 2, isExpired: true),
-      // A TTL of 0 is the default expiration, and one above it is itself.
+      // A TTL of 0 means the default expiration, and a larger one replaces it.
       Expiry(ttl: 0, updated: 1000, now: 1600, isExpired: false),
       Expiry(ttl: 0, updated: 1000, now: 1601, isExpired: true),
       Expiry(ttl: 601, updated: 1000, now: 1601, isExpired: false),
-      // An update time in the future has not expired.
+      // A record with an update time in the future has not expired.
       Expiry(ttl: 10, updated: 5000, now: 1000, isExpired: false),
       Expiry(ttl: 0, updated: 5000, now: 0, isExpired: false),
       Expiry(ttl: 10, updated: 5000, now: .min, isExpired: false),
       Expiry(ttl: 10, updated: 0, now: -1, isExpired: false),
-      // The ends of Int64.
+      // The limits of Int64.
       Expiry(ttl: 10, updated: 1000, now: .max, isExpired: true),
       Expiry(ttl: UInt64(Int64.max) - 1, updated: 0, now: .max, isExpired: true),
       Expiry(ttl: UInt64(Int64.max), updated: 0, now: .max, isExpired: false),

@@ -10,7 +10,7 @@ import Testing
     let payload = Array("payload".utf8)
     var tail = RecordExtension(data: [1]).encoded
     tail[0] ^= 1
-    // The header says one byte more than there is.
+    // The header states one byte more than the file has.
     var header = RecordHeader(updateTime: 0, payloadSize: 8, flags: .known)
     header.payloadChecksum = 1
     header.keyDigest = 1
@@ -98,7 +98,7 @@ import Testing
     #expect(header.breach(RecordFacts(bodyByteCount: 400)) == nil)
   }
 
-  /// A record with an extension may have another one behind it, and no more.
+  /// A record with an extension may be followed by another extension, but by nothing else.
   @Test(arguments: [-1, 7, 23, 27, 28, 29, mostBytes - 1, mostBytes, mostBytes + 1, .max] as [Int64])
   func anExtensionMakesRoomForAnother(found: Int64) {
     let fits = (28...Self.mostBytes).contains(found)
@@ -106,7 +106,7 @@ import Testing
     header.extensionEnd = 20
     let facts = RecordFacts(bodyByteCount: found)
     #expect(header.breach(facts) == (fits ? nil : .wrongPayloadSize(stated: 8, found: found)))
-    // Less than a footer is no extension.
+    // An extension is at least as long as its footer.
     header.extensionEnd = 15
     #expect(header.breach(facts) == .wrongPayloadSize(stated: 8, found: found))
     header.payloadSize = .max

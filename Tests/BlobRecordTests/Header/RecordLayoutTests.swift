@@ -12,7 +12,7 @@ import Testing
     #expect(RecordLayout() == RecordLayout(naming: .encoded, arrangement: .prefix))
   }
 
-  /// To separate what is separated changes nothing.
+  /// Separating an arrangement that is already separated changes nothing.
   @Test(arguments: RecordArrangement.allCases) func separationKeepsTheArrangementWhereItCan(before: RecordArrangement) {
     var layout = RecordLayout(arrangement: before)
     #expect(layout.separatesDirectories == (before != .flat))
@@ -74,7 +74,7 @@ import Testing
       ("e\u{301}", "e\u{301}"),
       ("e\u{301}x", "e\u{301}"),
       ("\u{E9}x", "\u{E9}x"),
-      // A scalar above U+FFFF is two units: alone it fills the name, and after one unit it is not cut.
+      // A scalar above U+FFFF has two units: it fills the name, and is not split after one unit.
       ("😀", "😀"),
       ("😀a", "😀"),
       ("a😀", "a😀"),
@@ -135,7 +135,7 @@ import Testing
     #expect(Self.flat.path(ofFileName: "abc", in: "ab") == nil)
   }
 
-  /// What a glance takes for a record is one; what it does not may be one.
+  /// Every name that the quick check accepts is a record's; a name that it rejects may still be one.
   @Test(
     arguments: [
       ("abc", "ab", true, false), ("abc", "", false, true), ("abc", "xy", false, false), (".abc", ".a", false, false),
@@ -155,7 +155,7 @@ import Testing
     }
   }
 
-  /// Where names have no escapes, a glance leaves the sign to a look.
+  /// For names without escapes, the quick check leaves percent signs to the full check.
   @Test(arguments: [RecordNaming.verbatim, .sha256]) func aGlanceTakesNoPercentSign(naming: RecordNaming) {
     let layout = RecordLayout(naming: naming, arrangement: .flat)
     let (name, place) = (Array("a%2Fb".utf8), [UInt8]())
@@ -164,7 +164,7 @@ import Testing
     #expect(!isPlain)
   }
 
-  /// Long names too; and a glance never takes what a look refuses.
+  /// For long names, too, the quick check never accepts a name that the full check rejects.
   @Test func aGlanceAtALongNameIsRight() throws {
     let seed = SeededGenerator.announcedSeed(for: "aGlanceAtALongNameIsRight")
     var generator = SeededGenerator(seed: seed)
@@ -197,7 +197,7 @@ import Testing
       ("ab", true), ("%2", true), ("a%", true), ("%0", true), ("%1", true), ("%7", true), ("😀", true), ("a😀", true),
       ("日本", true), ("e\u{301}", true), ("  ", true),
       ("", false), ("a", false), ("abc", false), ("😀a", false), (".a", false), ("..", false), (".quarantine", false),
-      // No encoded name begins like these.
+      // No encoded name begins with these characters.
       ("%%", false), ("%3", false), ("%A", false), ("%a", false), ("a\n", false), ("a\u{7F}", false),
     ])
   func onlyBeginningsOfNamesAreSubdirectories(name: String, isSubdirectory: Bool) {
@@ -221,7 +221,7 @@ import Testing
     #expect(RecordLayout(naming: .sha256).isSubdirectory(name) == isSubdirectory)
   }
 
-  /// A file at the root has fewer than two units and a subdirectory has at least two, so neither is in the other's way.
+  /// A name at the root has fewer than two units and a subdirectory has at least two, so they never collide.
   @Test(arguments: RecordNaming.allCases) func everyPathIsFoundAgain(naming: RecordNaming) {
     let seed = SeededGenerator.announcedSeed(for: "everyPathIsFoundAgain(\(naming))")
     var generator = SeededGenerator(seed: seed)

@@ -26,7 +26,7 @@ import Testing
     #expect(joined.hashValue == literal.hashValue)
   }
 
-  /// Keys are compared in words: no byte of any length is left out.
+  /// Keys are compared by words, and every byte of every length counts.
   @Test func everyByteCounts() {
     for length in 1...34 {
       let bytes = (0..<length).map { UInt8(ascii: "a") + UInt8($0 % 26) }

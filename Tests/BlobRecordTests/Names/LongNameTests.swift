@@ -10,7 +10,7 @@ import Testing
   @Test func aNameIsTheBeginningOfTheKeyAndItsDigest() throws {
     let key = BlobKey(String(repeating: "a", count: 256))
     let name = try Self.naming.fileName(for: key)
-    // The SHA-256 is `sha256sum`'s.
+    // The SHA-256 digest was computed by `sha256sum`.
     let digest = "02d7160d77e18c6447be80c2e355c7ed4388545271702c50253b0914c65ce5fe"
     #expect(name == String(repeating: "a", count: 189) + "%~" + digest)
     #expect(name.utf8.count == 255)
@@ -19,7 +19,7 @@ import Testing
     #expect(Self.naming.keepsKey(ofFileName: name))
   }
 
-  /// The beginning ends with a whole escape and a whole scalar.
+  /// The prefix ends with a complete escape and a complete scalar.
   @Test(
     arguments: [
       (188, "/", 188), (187, "/", 187), (186, "/", 189), (188, "\u{E9}", 188), (187, "\u{E9}", 189),
@@ -63,7 +63,7 @@ import Testing
     #expect(KeyError.longerThanKept(byteCount: 65_537).description.contains("65536"))
   }
 
-  /// A listing by prefix meets every key that has it.
+  /// A listing by prefix includes every key with that prefix.
   @Test func namesBeginAsTheirPrefixesDo() throws {
     let seed = SeededGenerator.announcedSeed(for: "namesBeginAsTheirPrefixesDo")
     var generator = SeededGenerator(seed: seed)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @Suite struct RecordNamingTests {
-  /// Compared by bytes: `String ==` would take both forms of é for one.
+  /// Compares bytes, because `String ==` would treat both forms of é as equal.
   static func isSame(_ a: String, _ b: String) -> Bool { a.utf8.elementsEqual(b.utf8) }
 
   // MARK: Encoded
@@ -54,10 +54,10 @@ import Testing
     let escape = "%" + (byte < 16 ? "0" : "") + hexadecimal
     let isEscaped = byte < 0x20 || byte == 0x7F || character == "/" || character == "%"
     #expect(try RecordNaming.encoded.fileName(for: BlobKey("x" + character)) == "x" + (isEscaped ? escape : character))
-    // A name that has the byte itself, or an escape where none is due, is no key's.
+    // A name with the raw byte, or with an unnecessary escape, belongs to no key.
     #expect(RecordNaming.encoded.accepts(fileName: "x" + character) == !isEscaped)
     #expect(RecordNaming.encoded.accepts(fileName: "x" + escape) == isEscaped)
-    // Keys are looked at by eight bytes: wherever it is, and whatever is beside it.
+    // Keys are checked eight bytes at a time, so the position and the neighbours of the byte must not matter.
     for (length, neighbour) in product(2...20, ["x", "\u{7E}", "\u{20}", "\u{80}", "\u{FF}"]) {
       for place in 1..<length {
         let before = String(repeating: neighbour, count: place)
@@ -204,7 +204,7 @@ import Testing
 
   // MARK: Properties
 
-  /// Keys of awkward characters: separators, dots, escapes, control bytes, accents in both forms, wide scalars.
+  /// Returns a key of special characters: separators, dots, escapes, controls, both forms of accents, wide scalars.
   static func randomKey(using generator: inout SeededGenerator) -> String {
     let awkward: [UnicodeScalar] = [
       "/", "%", ".", "2", "F", "E", "5", "0", " ", "a", "\u{0}", "\u{1}", "\n", "\u{1F}", "\u{7F}", "\u{80}", "\u{E9}",
@@ -248,7 +248,7 @@ import Testing
     #expect(wrong.isEmpty, "seed \(seed)")
   }
 
-  /// What is accepted is exactly what some key encodes to.
+  /// A name is accepted if and only if it is the encoding of a key.
   @Test func everyAcceptedNameIsItsKeysOwn() {
     let seed = SeededGenerator.announcedSeed(for: "everyAcceptedNameIsItsKeysOwn")
     var generator = SeededGenerator(seed: seed)

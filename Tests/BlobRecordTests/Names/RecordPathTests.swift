@@ -17,7 +17,7 @@ import Testing
     #expect(separated.relative == "ab/abc" && flat.relative == "abc")
   }
 
-  /// A packed record says its name, and not where a file of the name would lie.
+  /// A packed record has the file name of its key, but not the path of a file.
   @Test func aFileNameTellsThePath() throws {
     for arrangement in RecordArrangement.allCases {
       let layout = RecordLayout(arrangement: arrangement)

@@ -3,11 +3,11 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Every time and every time to live at the ends of its field, against arithmetic that has room for all of them.
+/// Checks all times and times to live at the limits of their fields against 128-bit arithmetic.
 ///
-/// BLOBCACHE_TEST_LONG=1 adds 200,000 cases by chance.
+/// BLOBCACHE_TEST_LONG=1 adds 200,000 random cases.
 @Suite struct ClockBoundaryTests {
-  /// The ends of the integers that times are kept in, and their neighbours.
+  /// The limits of the integers that store times, and their neighbours.
   static let moments: [Int128] = {
     let powers: [Int128] = [0, 1 << 31, 1 << 32, 1 << 62, 1 << 63, 1 << 64]
     let ends = powers + powers.map { -$0 } + [1_700_000_000]
@@ -17,7 +17,7 @@ import Testing
   static let clocks = moments.compactMap { Int64(exactly: $0) }
   static let defaultExpirations: [Int64] = [1, 60, 600, .max]
 
-  /// What Spec/Semantics.md says of a record's time (E1 to E5), in numbers that do not end.
+  /// The expiration rules of Spec/Semantics.md (E1 to E5) in integers that do not overflow.
   struct Judgement: Equatable {
     var lastLiveSecond: Int128
     var isExpired: Bool
@@ -51,7 +51,7 @@ import Testing
         for defaultExpiration in Self.defaultExpirations {
           let end = Judgement(ttl: ttl, updateTime: updateTime, now: 0, defaultExpiration: defaultExpiration)
           let around = [-1, 0, 1].compactMap { Int64(exactly: end.lastLiveSecond + $0) }
-          // Of the table every clock with one default expiration, and the second of the expiry with all of them.
+          // All clocks are combined with one default expiration, and the second of the expiry with all of them.
           for now in around + (defaultExpiration == 600 ? Self.clocks : []) {
             count += 1
             mismatches += [
@@ -69,7 +69,7 @@ import Testing
   func anyTimeIsJudgedAsIfNumbersHadNoEnd() {
     let seed = SeededGenerator.announcedSeed(for: "anyTimeIsJudgedAsIfNumbersHadNoEnd")
     var generator = SeededGenerator(seed: seed)
-    // Of any magnitude, not only of the largest.
+    // The fields have random magnitudes, because uniform ones would almost always be large.
     func field() -> UInt64 { generator.next() >> UInt64.random(in: 0...63, using: &generator) }
     for _ in 0..<200_000 {
       let (ttl, updateTime) = (field(), field())

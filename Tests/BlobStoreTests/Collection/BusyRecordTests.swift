@@ -8,19 +8,19 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, C26, W5, M5: passes over a directory in which a process is stopped that has locks.
+/// Spec/Semantics.md, C26, W5, M5: passes over a directory in which a stopped process holds locks.
 ///
-/// A pass that waited for each record would wait for a minute each, and try thousands of times.
+/// A pass that waited for each record would wait for a minute each time, and retry thousands of times.
 @Suite(.timeLimit(.minutes(30))) struct BusyRecordTests {
   let cache: Cache
   let trace = CallTrace()
 
   init() throws { cache = try Cache() }
 
-  /// More tries than a pass makes for some records in its 200 ms: two tries lie 2.5 ms apart at least, but for the first.
+  /// More attempts than a pass makes for a few records in its 200 ms, because retries are at least 2.5 ms apart.
   private static let mostTries = 1000
 
-  /// Some records that share a stripe, and as many that do not.
+  /// Stores `busy` records that share a stripe, and as many with other stripes; returns the latter.
   private func fill(_ busy: [BlobKey], ttl: Duration? = .seconds(1)) throws -> [BlobKey] {
     let store = try cache.store()
     let others = (0..<200).lazy.map { BlobKey("\($0) free") }.filter { $0.stripe != busy[0].stripe }.prefix(busy.count)
@@ -31,7 +31,7 @@ import Testing
 
   private func files(_ keys: [BlobKey]) -> Set<String> { Set(keys.map { "\($0.string.prefix(2))/\($0.string)" }) }
 
-  /// Gives locks back just before a call.
+  /// Releases the locks immediately before a call.
   private func giveBack(
     _ locks: HeldLocks, _ bytes: Range<Int64>, before isThen: @escaping @Sendable (SystemCall, FilePath) -> Bool,
     _ action: @escaping @Sendable () throws -> Void = {}
@@ -48,18 +48,18 @@ import Testing
     }
   }
 
-  /// Once the walk is over.
+  /// A call that follows the walk.
   private static let afterWalk: @Sendable (SystemCall, FilePath) -> Bool = { call, path in
     call == .openDirectory && path.lastComponent == ".quarantine"
   }
 
   // MARK: Collections
 
-  /// C26: a stopped process that has one stripe keeps its records, and nothing else.
+  /// C26: if a stopped process holds a stripe, only the records of that stripe stay.
   @Test func aPassLeavesWhatIsBusyAndDoesTheRest() throws {
     let keys = BlobKey.sharingStripe(4)
     _ = try fill(keys)
-    // So that there would be marks.
+    // A pause allows the collection to set marks.
     SystemClock.sleep(microseconds: 120_000)
     let locks = try HeldLocks(in: cache)
     #expect(try locks.take(keys[0].stripe))
@@ -72,13 +72,13 @@ import Testing
     #expect(try cache.files() == files(keys))
     #expect(trace.count(.takeStripe) < Self.mostTries)
     #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 4, bytes: 400))
-    // Nobody has the collector's lock any more, and no mark hides what is left.
+    // The collector's lock is free again, and no mark hides the remaining records.
     try locks.giveBack(keys[0].stripe)
     #expect(try cache.store().collect().expired == 4)
     #expect(try cache.files() == [])
   }
 
-  /// C26: what is free at the end of the pass goes, even where no time to wait is given.
+  /// C26: records that are free at the end of the pass are removed, even with a timeout of zero.
   @Test func aPassComesBackToWhatWasBusy() throws {
     let keys = BlobKey.sharingStripe(3)
     _ = try fill(keys)
@@ -100,7 +100,7 @@ import Testing
     case stored, removed, wiped
   }
 
-  /// C10, C26: it is judged again then.
+  /// C10, C26: a busy record is judged again at the end of the pass.
   @Test(arguments: Meanwhile.allCases) func whatWasBusyIsJudgedAgain(meanwhile: Meanwhile) throws {
     let keys = BlobKey.sharingStripe(2)
     _ = try fill(keys)
@@ -119,7 +119,7 @@ import Testing
     #expect(try cache.files() == (meanwhile == .stored ? files([keys[0]]) : []))
   }
 
-  /// C12: what cannot be removed then is counted as any other.
+  /// C12: a busy record that cannot be removed at the end is counted like any other failure.
   @Test func whatWasBusyAndCannotBeRemovedHasFailed() throws {
     let keys = BlobKey.sharingStripe(2)
     _ = try fill(keys)
@@ -137,7 +137,7 @@ import Testing
     #expect(try cache.files() == [file])
   }
 
-  /// C6, C26: younger records go for a busy one, where the walk has remembered them. Else the limit stays exceeded.
+  /// C6, C26: younger remembered records are evicted instead of a busy one. Otherwise, the limit stays exceeded.
   @Test(arguments: [1 << 17, 1], [false, true]) func youngerOnesGoForABusyVictim(
     remembered: Int, areAllBusy: Bool
   ) throws {
@@ -157,7 +157,7 @@ import Testing
     let isKept = remembered > 1 && !areAllBusy
     #expect(report.evicted == (isKept ? 2 : 0))
     #expect(report.recordsAfter == (isKept ? 2 : 4) && report.bytesAfter == report.recordsAfter * 100)
-    // A walk that remembers nothing tries as many as have to go.
+    // A walk that remembers nothing tries only as many records as must be evicted.
     #expect(report.busy == (isKept ? 0 : remembered > 1 ? 4 : 2) && report.failed == report.busy)
     #expect(try cache.files() == files(isKept ? keys : keys + others))
   }
@@ -178,7 +178,7 @@ import Testing
     #expect(try cache.files() == [])
   }
 
-  /// C26: memory is bounded.
+  /// C26: the memory for busy records is bounded, but all are counted.
   @Test func ofVeryManyBusyRecordsAllAreCounted() throws {
     let store = try cache.store { $0.access.lockTimeout = .zero }
     let count = 4100
@@ -192,7 +192,7 @@ import Testing
     #expect(try store.collect().expired == Int64(count))
   }
 
-  /// C19: a pass that is stopped waits for nothing any more: neither at its beginning nor at its end.
+  /// C19: a stopped pass does not wait, neither at its beginning nor at its end.
   @Test(arguments: [true, false]) func aPassThatIsStoppedDoesNotWait(atItsBeginning: Bool) throws {
     let keys = BlobKey.sharingStripe(2)
     _ = try fill(keys)
@@ -201,7 +201,7 @@ import Testing
     let trace = trace
     let isStopped = Atomic(false)
     trace.onCall { call, path in
-      // It asks first whether a change is under way.
+      // The pass first checks whether a change is in progress.
       let isThen = atItsBeginning ? call == .askForLock : Self.afterWalk(call, path)
       if isThen, !isStopped.exchange(true, ordering: .relaxed) { _ = trace.take() }
       return nil
@@ -210,13 +210,13 @@ import Testing
     options.isStopped = { isStopped.load(ordering: .relaxed) }
     let report = try cache.store(files: trace.files).collect(options)
     #expect(report.wasStopped && report.busy == 0)
-    // The file in hand at the most.
+    // At most the current file is finished.
     #expect(trace.count(.takeStripe) <= 1)
   }
 
   // MARK: Limits
 
-  /// M5: a process that is stopped in the middle of a collection keeps no other from making room for its stores.
+  /// M5: a process that is stopped during a collection does not prevent others from making room for their stores.
   @Test func knownVictimsGoWhileAnotherProcessCollects() throws {
     let store = try cache.store {
       $0.limits.size = 24 << 20
@@ -234,20 +234,20 @@ import Testing
     try store.store(Data(count: 19 << 20), for: "large")
     #expect(try store.load("large") != nil)
     var after = try store.statistics()
-    // The store finds its room as soon as that is there; the eviction goes on to its target, and is counted in the end.
+    // The store continues as soon as it has room; the eviction continues to its target and is counted at the end.
     while after.evictions == before.evictions {
       usleep(500)
       after = try store.statistics()
     }
     #expect(after.evicted > before.evicted && after.passes == before.passes)
-    // Else it tries until it can make a whole one.
+    // Otherwise, the store retries until it can make a whole collection.
     try locks.giveBack(ControlLayout.collectorByte..<ControlLayout.collectorByte + 1)
     store.waitForCollection()
   }
 
   // MARK: Wipes
 
-  /// W5: all else goes, and the error says what is left.
+  /// W5: all other records are removed, and the error describes the remaining ones.
   @Test(arguments: BlobStore.RemovalScope.allCases) func aWipeLeavesWhatIsBusyAndRemovesTheRest(
     scope: BlobStore.RemovalScope
   ) throws {
@@ -266,7 +266,7 @@ import Testing
     #expect(try store.removeAll(scope).files == 3)
   }
 
-  /// W5, D3: what is free once all else is removed goes too.
+  /// W5, D3: busy records that are free after all others are removed are removed, too.
   @Test(arguments: BlobStore.Durability.allCases) func aWipeComesBackToWhatWasBusy(
     durability: BlobStore.Durability
   ) throws {
@@ -279,18 +279,18 @@ import Testing
       $0.access.lockTimeout = .zero
       $0.durability = durability
     }
-    // Four tries have been made by then, one for each record.
+    // Four attempts have been made by then, one for each record.
     giveBack(locks, keys[0].stripe, before: { call, _ in call == .takeStripe && trace.count(.takeStripe) == 5 }) {
       _ = trace.take()
     }
     let report = try store.removeAll(.all)
     #expect(report.files == 4 && report.bytes == 400)
     #expect(try Set(cache.outside.names(in: "cache")).subtracting([".recycled"]) == [".blobcache"])
-    // Each directory, and the root.
+    // Each subdirectory, and the root.
     #expect(trace.count(.sync) == (durability == .full ? 3 : 0))
   }
 
-  /// W5, W7: what becomes of a busy record before the wipe comes back to it.
+  /// W5, W7: changes of a busy record before the wipe retries it.
   @Test(arguments: ["removed", "locked", "not removable", "stopped"]) func aWipeJudgesAgain(meanwhile: String) throws {
     let keys = BlobKey.sharingStripe(2)
     _ = try fill(keys, ttl: .seconds(1000))
@@ -325,7 +325,7 @@ import Testing
 
   // MARK: Repairs
 
-  /// G, C26: a repair comes back too, and reports the records that it has left.
+  /// G, C26: a repair also retries busy records, and reports the remaining ones.
   @Test(arguments: [true, false]) func aRepairComesBackToWhatWasBusy(isFreed: Bool) throws {
     let keys = BlobKey.sharingStripe(3)
     _ = try fill(keys, ttl: .seconds(1000))
@@ -338,7 +338,7 @@ import Testing
       $0.access.lockTimeout = .zero
       $0.logger = log.logger
     }
-    // Each of the three has been tried once.
+    // Each of the three records has been tried once.
     if isFreed { giveBack(locks, keys[0].stripe, before: { call, _ in call == .takeStripe && trace.count(call) == 4 }) }
     let report = try store.verify(repairing: .remove)
     #expect(report.repairedFiles == (isFreed ? 3 : 0))

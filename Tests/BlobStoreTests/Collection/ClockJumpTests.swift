@@ -4,8 +4,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A clock that jumps by any amount, forth and back, between any two operations: every answer is what arithmetic without
-/// overflow says.
+/// The clock jumps by any amount, forward and back, between any two operations: every answer must equal the result of
+/// arithmetic without overflow.
 ///
 /// BLOBCACHE_TEST_LONG=1 makes 200,000 jumps.
 @Suite struct ClockJumpTests {
@@ -23,7 +23,7 @@ import Testing
     #expect(run.liveAnswers > Self.jumps / 10 && run.liveAnswers < Self.jumps * 9 / 10)
   }
 
-  /// What would be wrong by a second is found.
+  /// The test detects an error of a single second.
   @Test func aSecondTooMuchIsFound() throws {
     var run = try ClockJumpRun(seed: 3)
     run.defaultExpiration += 1
@@ -41,16 +41,16 @@ import Testing
   }
 }
 
-/// A store, and its records' headers as they have to be.
+/// A store together with the expected headers of its records.
 private struct ClockJumpRun {
   private let cache: Cache
   private let store: BlobStore
   private var generator: SeededGenerator
-  /// Of what is there, expired or not.
+  /// The expected headers of all existing records, expired or not.
   private var records: [String: (refCount: UInt32, ttl: UInt64, updateTime: UInt64)] = [:]
   private(set) var history: [String] = []
   private(set) var liveAnswers = 0
-  /// What records of ttl 0 are held against.
+  /// The expected lifetime of records with a TTL of 0.
   var defaultExpiration: Int128 = 600
 
   private static let keys = ["a", "b", "c"]
@@ -67,9 +67,9 @@ private struct ClockJumpRun {
     generator = SeededGenerator(seed: seed)
   }
 
-  /// Moves the clock and does something.
+  /// Moves the clock and performs an operation.
   ///
-  /// - Returns: how the answer differs from what it should be; nil if it does not.
+  /// - Returns: A description of the difference from the expected answer, or `nil` if the answer is correct.
   mutating func step() throws -> String? {
     jump()
     let key = Self.keys.randomElement(using: &generator)!
@@ -104,7 +104,7 @@ private struct ClockJumpRun {
     }
   }
 
-  /// To any moment, or to where a record of the cache is about to expire.
+  /// Moves the clock to any moment, or to within a second of a record's expiry.
   private mutating func jump() {
     guard Int.random(in: 0..<3, using: &generator) > 0,
       let key = Self.keys.filter({ records[$0] != nil }).randomElement(using: &generator)
@@ -142,7 +142,7 @@ private struct ClockJumpRun {
     let dead = Self.keys.filter { records[$0] != nil && !isLive($0) }
     let report = try store.collect()
     for key in dead { records[key] = nil }
-    // C25: what a clock that was ahead has left is stamped anew.
+    // C25: the collection corrects update times that are ahead of the clock.
     for (key, record) in records where Int128(record.updateTime) - Int128(cache.now) > 86_400 { touch(key) }
     return difference("collect", report.expired, Int64(dead.count))
   }

@@ -7,7 +7,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, C: what collections leave in the directory, and what they say while they are at it.
+/// Spec/Semantics.md, C: the statistics and progress that collections report.
 @Suite struct CollectionStatisticsTests {
   let cache: Cache
 
@@ -56,7 +56,7 @@ import Testing
     #expect(try store.statistics().passes == 1)
   }
 
-  /// C17: whatever the words are, reading and adding to them does no harm.
+  /// C17: any value of the words is harmless when it is read and added to.
   @Test(arguments: [Int64.min, -1, .max]) func rubbishIsHarmless(word: Int64) throws {
     let store = try cache.store()
     try store.store(payload(5), for: "key", ttl: .seconds(1))

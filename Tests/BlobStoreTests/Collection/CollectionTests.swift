@@ -99,17 +99,17 @@ import Testing
     #expect(predicted.dryRun)
     var actual = try store.collect()
     #expect(actual.expired == 5 && actual.damaged == 2 && actual.temporary == 1)
-    // 21 records of 100 bytes are left, 900 may be.
+    // 21 records of 100 bytes are left; 900 bytes may remain.
     #expect(actual.evicted == 12 && actual.bytesAfter == 900)
     #expect(actual.subdirectories == 3 + 5)
     (predicted.seconds, actual.seconds) = (0, 0)
     predicted.dryRun = false
-    // What is removed is in the recycling bin by then.
+    // The removed files are in the recycling bin now.
     (predicted.recycledBytesAfter, actual.recycledBytesAfter) = (0, 0)
     #expect(predicted == actual)
   }
 
-  /// C8, C9: what has expired where the pass has been is not counted again as evicted for the limit's sake.
+  /// C8, C9: an expired record that the pass has visited is not counted again as evicted for the limit.
   @Test(arguments: [true, false]) func dryRunThatIsCutShortCountsNoRecordTwice(separates: Bool) throws {
     let store = try cache.store {
       $0.layout.separatesDirectories = separates
@@ -128,19 +128,19 @@ import Testing
     #expect(try cache.snapshot() == before)
   }
 
-  /// C10: the record is locked, or stored anew, after the walk has met it.
+  /// C10: the record is locked or stored again after the walk has visited it.
   @Test(arguments: ["lock", "store", "touch"]) func whatHasChangedSinceItWasMetIsJudgedAgain(change: String) throws {
     let trace = CallTrace()
     let cache = cache
     let other = try cache.store()
-    // Expired for the collection, not for the other store, which gives it longer.
+    // The record is expired for the collection, but not for the other store, whose default time to live is longer.
     let generous = try cache.store { $0.expiry.defaultTimeToLive = .seconds(10_000) }
     try other.store(payload(5), for: "key")
     cache.clock.advance(by: 700)
     let store = try cache.store(files: trace.files)
     trace.onCall { call, path in
       guard call == .close, path.string.hasSuffix("/key") else { return nil }
-      // The walk has met it, and looks as often as it likes; then the stripe is taken to remove it.
+      // The walk has visited the record, and takes the stripe next in order to remove it.
       trace.onCall { call, _ in
         guard call == .takeStripe else { return nil }
         trace.onCall(nil)
@@ -201,7 +201,7 @@ import Testing
     #expect(try cache.files() == ["tw/two", "fo/four"])
   }
 
-  /// C12: the walk itself.
+  /// C12: the walk itself fails.
   @Test func collectionThatCannotBeMadeIsAnError() throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files)

@@ -58,7 +58,7 @@ import Testing
     #expect(try store.load("key") == nil)
   }
 
-  /// E5: the ends of every field that time is computed from.
+  /// E5: the extremes of every field used in time arithmetic.
   @Test(arguments: [0, 1, UInt64(Int64.max) - 1, UInt64(Int64.max), UInt64(Int64.max) + 1, .max] as [UInt64])
   func noTimeOverflows(updateTime: UInt64) throws {
     for ttl in [0, 1, UInt64(Int64.max), .max] {
@@ -130,7 +130,7 @@ import Testing
   }
 }
 
-/// Keeps what is logged.
+/// Records log messages.
 final class RecordedLog: Sendable {
   private let messages = Lock<[String]>([])
 

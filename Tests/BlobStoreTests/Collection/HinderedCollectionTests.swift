@@ -17,14 +17,14 @@ import Testing
   import Android
 #endif
 
-/// Spec/Semantics.md, C: collections that something is in the way of, and what they leave behind.
+/// Spec/Semantics.md, C: collections that encounter obstacles, and the state that they leave.
 @Suite struct HinderedCollectionTests {
   let cache: Cache
   let trace = CallTrace()
 
   init() throws { cache = try Cache() }
 
-  /// M2: a pass that could not look everywhere does not keep the next one from it.
+  /// M2: a pass that could not read all directories does not prevent the next one from reading them.
   @Test func whatAPassHasMissedTheNextOneCounts() throws {
     try fill()
     settle()
@@ -39,7 +39,7 @@ import Testing
     #expect(try store.usageEstimate()?.records == 4)
   }
 
-  /// M2: nor does one that was stopped when it had walked over everything, and not counted it.
+  /// M2: nor does a pass that was stopped after its walk, before it set the counters.
   @Test func whatHasAMarkIsCountedWhereNobodyKnowsHowMuchThereIs() throws {
     try fill()
     settle()
@@ -59,7 +59,7 @@ import Testing
     #expect(try store.usageEstimate()?.records == 4)
   }
 
-  /// C17, C21: who was stopped has not done it.
+  /// C17, C21: a stopped pass does not count as the last one.
   @Test func aPassThatWasStoppedIsNotTheLast() throws {
     try fill()
     let store = try cache.store()
@@ -75,7 +75,7 @@ import Testing
     #expect(try store.statistics().expired == 4)
   }
 
-  /// C12, W5: a quarantine that cannot be read, or a file there that cannot be removed, keeps nothing else from its end.
+  /// C12, W5: an unreadable quarantine, or a file there that cannot be removed, does not stop the rest of the pass.
   @Test(arguments: [SystemCall.listDirectory, .unlink, .openDirectory])
   func aQuarantineThatFailsIsAllThatFails(call: SystemCall) throws {
     try fill()
@@ -99,13 +99,13 @@ import Testing
     #expect(try cache.files() == (call == .unlink ? [".quarantine/old"] : [".quarantine/old", ".quarantine/new"]))
   }
 
-  /// U: who takes records for foreign files does not tell the counters that there are none.
+  /// U: a store that treats records as foreign files does not reset the counters.
   @Test(arguments: [RecordLayout(separatesDirectories: false), RecordLayout(naming: .sha256)])
   func anotherLayoutCorrectsNoCounters(layout: RecordLayout) throws {
     try fill(forgetting: false)
     let store = try cache.store()
     try store.collect()
-    // A program leaves its hint with its first change; who only looks leaves none.
+    // A program leaves its hint with its first change; a program that only reads leaves no hint.
     let stranger = try cache.store {
       $0.layout = .init(layout)
       $0.access.leavesHint = false
@@ -115,7 +115,7 @@ import Testing
     #expect(try store.usageEstimate()?.records == 4)
   }
 
-  /// C28: nor where no program has left a hint, as the tool leaves none.
+  /// C28: nor does it reset them if no program has left a hint, because the tool leaves no hints.
   @Test(arguments: [RecordLayout(separatesDirectories: false), RecordLayout(naming: .sha256)])
   func anotherLayoutCorrectsNoCountersWithoutAHint(layout: RecordLayout) throws {
     let store = try cache.store { $0.access.leavesHint = false }
@@ -129,22 +129,22 @@ import Testing
     options.looksAtEverything = true
     try stranger.collect(options)
     #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 3, bytes: 300))
-    // What is hidden is no record, in no layout.
+    // A hidden file is not a record in any layout.
     for file in [".hidden", "aa/.hidden"] { try cache.write([1], to: file) }
     try FileManager.default.removeItem(atPath: cache.path("bb/bbkey"))
     try store.collect(options)
     #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 2, bytes: 200))
-    // Anything else may be one.
+    // Any other file may be a record.
     try cache.write([1], to: "stray")
     try FileManager.default.removeItem(atPath: cache.path("cc/cckey"))
     try store.collect(options)
     #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 2, bytes: 200))
   }
 
-  /// C9: what a dry run would remove leaves room, as what a collection removes.
+  /// C9: a dry run counts the room of the records that it would remove, as a collection does.
   @Test func aDryRunCountsTheRoomItWouldMake() throws {
     try cache.store().store(payload(36), for: "live", ttl: .seconds(1_000_000))
-    // Sparse, so that it takes no room that others on the volume could be in want of.
+    // The file is sparse, so that it takes no room from others on the volume.
     let header = RecordHeader(refCount: 0, ttl: 1, updateTime: UInt64(cache.now), payloadSize: 1 << 30)
     try cache.write(header.encoded, to: "ex/expired")
     try check(truncate(cache.path("ex/expired"), 64 + 1 << 30), "truncate")
@@ -161,7 +161,7 @@ import Testing
     #expect(report.evicted == 0)
   }
 
-  /// Neither is it made a cache.
+  /// The refused directory does not become a cache, either.
   @Test func whatMayBeNoCacheIsRefused() throws {
     try cache.write(Array("dear diary".utf8), to: "di/diary")
     let before = try cache.snapshot()
@@ -170,7 +170,7 @@ import Testing
     options.requiresCache = true
     expect(.notACache) { try cache.store().collect(options) }
     #expect(try cache.snapshot() == before)
-    // What has been used as a cache, or looks like one, is one.
+    // A directory that was used as a cache, or looks like one, is accepted.
     try cache.store().store(payload(5), for: "key", ttl: .seconds(1))
     cache.clock.advance(by: 1000)
     #expect(try cache.store().collect(options).damaged == 1)
@@ -184,15 +184,15 @@ import Testing
     #expect(try !cache.exists(".blobcache"))
   }
 
-  /// Four live records, in subdirectories of their own.
+  /// Stores four live records in separate subdirectories.
   ///
-  /// - Parameter forgetting: whether the control file goes that has counted them.
+  /// - Parameter forgetting: A Boolean value that indicates whether the control file with their count is removed.
   private func fill(forgetting: Bool = true) throws {
     let store = try cache.store()
     for key in ["aa", "bb", "cc", "dd"] { try store.store(payload(36), for: BlobKey(key + "key"), ttl: .seconds(1000)) }
     if forgetting { try FileManager.default.removeItem(atPath: cache.path(".blobcache")) }
   }
 
-  /// Until what is changed from now on would show in a directory's change time: only then is there a mark of it.
+  /// Waits until later changes are visible in a directory's change time, because marks are set only then.
   private func settle() { SystemClock.sleep(microseconds: 120_000) }
 }

@@ -6,14 +6,14 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, C9: passes that are cut short go on where the last one stopped, and pass over nothing. Names of one
-/// digest are at one place of the order.
+/// Spec/Semantics.md, C9: passes that are cut short continue where the last one stopped, without skipping entries.
+/// Names with the same digest share one position of the order.
 @Suite struct OrderedEntriesTests {
   private static let names =
     [CollidingKeys.first, CollidingKeys.second].map(\.string) + (0..<20).map { "name\($0)" }
   private static let digest = NameDigest.digest(ofFileName: CollidingKeys.first.string)
 
-  /// Wherever a batch ends, and the order begins.
+  /// This holds for any end of a batch and any start of the order.
   @Test(arguments: [1, 2, 3, 5, 8, 21, 22, 23, 65_536], [0, digest - 1, digest, digest + 1, .max] as [UInt64])
   func everyEntryIsMetOnce(batchCount: Int, start: UInt64) throws {
     let temporary = try TemporaryDirectory()
@@ -23,19 +23,19 @@ import Testing
     var met: [String] = []
     while let entry = try entries.next(of: directory) { met.append(entry.name) }
     #expect(met.sorted() == Self.names.sorted())
-    // In the order of the digests, round from the start.
+    // The entries are in the order of their digests, cyclically from the start.
     let distances = met.map { NameDigest.digest(ofFileName: $0) &- start }
     #expect(distances == distances.sorted())
   }
 
-  /// However many names share a digest, a batch holds all of them.
+  /// A batch contains all names with the same digest, however many they are.
   @Test func aPassThatIsCutShortBetweenTwoOfOneDigestPassesOverNone() throws {
     let cache = try Cache()
     let store = try cache.store { $0.layout.separatesDirectories = false }
     let keys = Self.names.map { BlobKey($0) }
     for key in keys { try store.store(payload(5), for: key, ttl: .seconds(1)) }
     cache.clock.advance(by: 10)
-    // Each comes as far as one place of the order.
+    // Each pass advances by one position of the order.
     var expired: Int64 = 0
     for _ in 1..<keys.count {
       let report = try store.collect(BlobStore.CollectionOptions(maximumTime: .zero))
@@ -46,7 +46,7 @@ import Testing
     #expect(try store.usage().records == 0)
   }
 
-  /// A dry run knows of every record whether it was met.
+  /// A dry run knows of each record whether it was visited.
   @Test func aDryRunThatIsCutShortMeetsAllOfADigest() throws {
     let cache = try Cache()
     let store = try cache.store { $0.layout.separatesDirectories = false }

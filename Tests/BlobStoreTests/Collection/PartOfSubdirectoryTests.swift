@@ -7,7 +7,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, C8: a pass whose time is up ends in the middle of a subdirectory, and the next one goes on there.
+/// Spec/Semantics.md, C8: a pass that runs out of time ends within a subdirectory, and the next one continues there.
 @Suite(.enabled(if: DirectoryStream.keepsPositions)) struct PartOfSubdirectoryTests {
   private let cache: Cache
   private let trace = CallTrace()
@@ -18,7 +18,7 @@ import Testing
 
   private static func name(_ number: Int) -> String { "ke\(number + 100)" }
 
-  /// Stores records that all lie in one subdirectory.
+  /// Stores records in a single subdirectory.
   @discardableResult private func fill(
     _ numbers: Range<Int> = 0..<count, ttl: Duration = .seconds(100)
   ) throws -> BlobStore {
@@ -33,7 +33,7 @@ import Testing
     return options
   }
 
-  /// The records that a collection looks at.
+  /// Returns the records that a collection examines.
   private func met(
     _ options: BlobStore.CollectionOptions
   ) throws -> (names: [String], report: BlobStore.CollectionReport) {
@@ -42,7 +42,7 @@ import Testing
     let report = try store.collect(options)
     let opened = trace.take().filter { $0.call == .open || $0.call == .openBeneath }
     var names = opened.compactMap { FilePath($0.path).lastComponent?.string }.filter { $0.hasPrefix("ke1") }
-    // A record with which a pass ends is opened twice.
+    // The last record of a pass is opened twice.
     for index in names.indices.dropFirst().reversed() where names[index] == names[index - 1] { names.remove(at: index) }
     return (names, report)
   }
@@ -72,11 +72,11 @@ import Testing
     cycle += last.names
     #expect(cycle.count == Self.count)
     #expect(Set(cycle) == Set((0..<Self.count).map(Self.name)))
-    // Round again, in the same order.
+    // The next cycle has the same order.
     #expect(try met(options()).names == Array(cycle.prefix(3)))
   }
 
-  /// Removals move no record that is left.
+  /// Removals do not move the remaining records.
   @Test func whatIsDueGoesPartByPart() throws {
     try fill(ttl: .seconds(1))
     cache.clock.advance(by: 2)
@@ -90,7 +90,7 @@ import Testing
     #expect(try cache.exists("ke") == false)
   }
 
-  /// A pass of fewer files than the smallest part ends with the subdirectory.
+  /// A pass over fewer files than the smallest part finishes the subdirectory.
   @Test func aSmallSubdirectoryIsFinished() throws {
     try fill(0..<2)
     let report = try met(options()).report
@@ -98,7 +98,7 @@ import Testing
     #expect(try word(ControlLayout.nextInodeOffset) == 0)
   }
 
-  /// What comes and goes between two passes costs no record that stays.
+  /// Stores and removals between two passes do not hide records that stay.
   @Test func changesBetweenPassesHideNothingForLong() throws {
     let store = try fill()
     let untouched = Set((4..<16).map(Self.name))
@@ -116,7 +116,7 @@ import Testing
     #expect(seen.isSuperset(of: untouched))
   }
 
-  /// Invariants: no mark for what was met in parts, and no counters from it.
+  /// Invariants: a subdirectory examined in parts has no mark, and does not set the counters.
   @Test func aPassThatBeganInTheMiddleHasNotSeenAll() throws {
     let store = try fill()
     usleep(150_000)
@@ -125,22 +125,22 @@ import Testing
     #expect(rest.examined == 17 && rest.wasCutShort)
     #expect(try word(ControlLayout.countersAreKnownOffset) == 0)
     #expect(try word(ControlLayout.lastWholePassTimeOffset) == 0)
-    // The next one begins anew, and sees all.
+    // The next pass starts again at the beginning, and examines all records.
     let whole = try met(options(time: .seconds(1000))).report
     #expect(whole.examined == 20 && !whole.wasCutShort)
     #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 20, bytes: 2000))
-    // By its mark the subdirectory is passed over, until a record comes into it.
+    // The mark allows passes to skip the subdirectory until a record is added to it.
     #expect(try met(options(time: .seconds(1000))).names.isEmpty)
     try fill(20..<21)
     usleep(150_000)
     #expect(try met(options()).names.count == 3)
     let second = try met(options(time: .seconds(1000)))
     #expect(second.names.count == 18 && second.report.wasCutShort)
-    // No mark was made in parts: each record is looked at.
+    // Passes over parts set no mark, so each record is examined.
     #expect(try met(options(time: .seconds(1000))).names.count == 21)
   }
 
-  /// With a limit, what was met in parts is measured anew, and no record counts twice.
+  /// With a limit, records examined in parts are measured again, and no record counts twice.
   @Test func aLimitIsKeptByAllThatIsThere() throws {
     let store = try fill()
     #expect(try store.collect(options()).examined == 3)
@@ -152,7 +152,7 @@ import Testing
     #expect(report.wasCutShort && report.evicted == 10 && report.recordsAfter == 10)
   }
 
-  /// The time is up in the second subdirectory: it is begun anew, unless enough of it was met.
+  /// The time ends in the second subdirectory, which is started again unless enough of it was examined.
   @Test(arguments: [2, 3]) func aSubdirectoryBegunAfterOthersIsGoneOnWithIfItIsWorthIt(number: Int) throws {
     let store = try fill()
     for key in 0..<Self.count { try store.store(payload(36), for: BlobKey("ot\(key)")) }
@@ -174,7 +174,7 @@ import Testing
     #expect(next.wasCutShort == (number >= 3))
   }
 
-  /// A place in a subdirectory that another has replaced is none.
+  /// A position in a subdirectory that was replaced is invalid.
   @Test func anotherSubdirectoryIsBegunAtItsBeginning() throws {
     try fill()
     #expect(try met(options()).report.examined == 3)
@@ -184,7 +184,7 @@ import Testing
     #expect(report.examined == 10 && !report.wasCutShort)
   }
 
-  /// A process that died while it noted the place, and one of an older version, which notes the name alone.
+  /// A process died while it recorded the position, or an older version recorded only the name.
   @Test func aPlaceThatIsHalfNotedIsTheBeginning() throws {
     try fill()
     #expect(try met(options()).report.examined == 3)
@@ -195,7 +195,7 @@ import Testing
     #expect(try word(ControlLayout.nextOffsetOffset) == 0)
   }
 
-  /// Whatever the offset is, it costs no error, and at most what is left of one cycle.
+  /// Any offset is harmless: it causes no error, and skips at most the rest of one cycle.
   @Test(arguments: [Int64.min, -1, 1, 1 << 40, .max]) func aRubbishOffsetIsHarmless(offset: Int64) throws {
     try fill()
     #expect(try met(options()).report.examined == 3)
@@ -206,7 +206,7 @@ import Testing
     #expect(whole.examined == 20 && !whole.wasCutShort)
   }
 
-  /// A dry run knows of each record whether it was met; it leaves the place to others.
+  /// A dry run knows of each record whether it was visited, and does not change the position of other passes.
   @Test func aDryRunMeetsWholeSubdirectories() throws {
     try fill()
     let first = try met(options()).names
@@ -217,7 +217,7 @@ import Testing
     #expect(second.count == 3 && Set(first).isDisjoint(with: second))
   }
 
-  /// Where processes share no memory, nobody would know where to go on.
+  /// Without shared memory, the next pass would not know where to continue.
   @Test func withoutSharedMemoryASubdirectoryIsFinished() throws {
     try fill()
     trace.onCall { call, _ in call == .map ? .fail(.operationNotSupportedByDevice) : nil }
@@ -225,7 +225,7 @@ import Testing
     #expect(report.examined == 20 && report.wasCutShort)
   }
 
-  /// A listing that cannot go on there is left like any other that fails, and begun anew by the next pass.
+  /// A listing that fails at the position is skipped like any other, and the next pass starts again.
   @Test func aListingThatFailsCostsOnePass() throws {
     try fill()
     #expect(try met(options()).report.examined == 3)

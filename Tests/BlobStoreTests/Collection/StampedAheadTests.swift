@@ -7,7 +7,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, C25: records of a clock that was ahead.
+/// Spec/Semantics.md, C25: records with update times ahead of the clock.
 @Suite struct StampedAheadTests {
   let cache: Cache
   let start: Int64
@@ -19,7 +19,7 @@ import Testing
 
   private static let year: Int64 = 365 * 86_400
 
-  /// Stores a record while the clock is ahead, and sets it right.
+  /// Stores a record while the clock is ahead, and corrects the clock.
   private func store(
     _ key: BlobKey, ahead seconds: Int64 = year, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none
   ) throws {
@@ -45,7 +45,7 @@ import Testing
     #expect(try store.collect().expired == 1)
   }
 
-  /// A day ahead is not wrong; a second more is. Nothing else in the header changes.
+  /// A time one day ahead is accepted; a second more is corrected. The rest of the header is unchanged.
   @Test(arguments: [.one, .none] as [BlobStore.LockPolicy]) func theToleranceIsADay(locks: BlobStore.LockPolicy) throws
   {
     try store("right", ahead: 86_400, locks: locks)
@@ -58,7 +58,7 @@ import Testing
     #expect(try cache.store().collect().stampedAhead == 0)
   }
 
-  /// Another process may replace it meanwhile: before each of the locks that the pass takes. Its clock is a bit behind.
+  /// Another process, whose clock is slightly behind, may replace the record before each lock of the pass.
   @Test(arguments: 1...6) func anotherMayHaveReplacedItMeanwhile(lock number: Int) throws {
     try store("key")
     let start = start
@@ -70,7 +70,7 @@ import Testing
     let locks = Atomic(0)
     let stores = Atomic(0)
     trace.onCall { call, _ in
-      // Where the pass has the stripe, the store is busy.
+      // While the pass holds the stripe, the store is busy.
       if [.lockByte, .takeStripe].contains(call), locks.add(1, ordering: .relaxed).newValue == number,
         (try? other.store(payload(7), for: "key")) != nil
       {
@@ -90,7 +90,7 @@ import Testing
     #expect(try updateTime("key") == start)
   }
 
-  /// Nothing is removed before its time because it is stamped anew, and what has expired is expired.
+  /// A correction does not remove records early, and does not keep expired ones.
   @Test func othersAreAsTheyWere() throws {
     try store("old", ahead: -601)
     try store("live", ahead: -600)
@@ -100,7 +100,7 @@ import Testing
     #expect(try updateTime("live") == start - 600)
   }
 
-  /// Whose clock shows another time than the others' stamps nothing; nor does a dry run.
+  /// A pass whose clock may differ from the clock of others corrects nothing, nor does a dry run.
   @Test(arguments: [true, false]) func somePassesOnlyReport(dryRun: Bool) throws {
     try store("key")
     let report = try cache.store { $0.access.recordsCollections = dryRun }.collect(
@@ -109,7 +109,7 @@ import Testing
     #expect(try updateTime("key") == start + Self.year)
   }
 
-  /// Once stamped, those are the oldest that were: what is stored later outlasts them. Without, they would go last.
+  /// Corrected records are the oldest, and are evicted first. Without the correction, they would be evicted last.
   @Test(arguments: EvictionTests.remembered) func theyAreEvictedInTurn(remembered: Int) throws {
     for index in 0..<10 { try store("ahead \(index)", ttl: .seconds(1_000_000)) }
     try cache.store().collect()
@@ -122,7 +122,7 @@ import Testing
     #expect(left.count == 9 && left.allSatisfy { $0.hasPrefix("late") })
   }
 
-  /// Those that are not stamped count as used now: they go before what is of a clock that is an hour ahead.
+  /// Uncorrected records count as used now, so they are evicted before records that are an hour ahead.
   @Test(arguments: EvictionTests.remembered, BlobStore.Eviction.allCases)
   func thoseThatAreOnlyReportedAreEvictedInTurn(remembered: Int, eviction: BlobStore.Eviction) throws {
     for index in 0..<10 {
@@ -141,7 +141,7 @@ import Testing
     #expect(left.count == 9 && left.allSatisfy { $0.hasPrefix("late") })
   }
 
-  /// A pass that stamps them anew keeps the limit all the same, and so does one that only counts them so.
+  /// A pass keeps the limit, whether it corrects the times or only counts the records as if it did.
   @Test(arguments: EvictionTests.remembered, [true, false])
   func thePassThatMeetsThemKeepsTheLimit(remembered: Int, stamps: Bool) throws {
     for index in 0..<20 { try store("ahead \(index)", ttl: .seconds(1_000_000)) }
@@ -156,7 +156,7 @@ import Testing
     #expect(Array(try cache.store().records()).count == 9)
   }
 
-  /// A change of the header of a record with another name is one of a copy (K8), which a collection does not make.
+  /// Changing the header of a record with a second hard link requires a copy (K8), which a collection does not make.
   @Test func whatHasAnotherNameStays() throws {
     try store("key")
     try FileManager.default.linkItem(atPath: cache.path("ke/key"), toPath: cache.outside.path.string + "/backup")
@@ -168,7 +168,7 @@ import Testing
     #expect(try updateTime("key") == start)
   }
 
-  /// They count as stored now, and are evicted in turn.
+  /// These records count as stored now, and are evicted in that order.
   @Test(arguments: EvictionTests.remembered) func whatHasAnotherNameIsEvictedInTurn(remembered: Int) throws {
     for index in 0..<10 {
       try store("ahead \(index)", ttl: .seconds(1_000_000))
@@ -182,7 +182,7 @@ import Testing
     #expect(Array(try cache.store().records()).count == 4)
   }
 
-  /// No pass waits for one: the next stamps it.
+  /// A pass does not wait for a record in use: the next pass corrects it.
   @Test func whatIsBeingChangedStaysUntilTheNextPass() throws {
     try store("key")
     let store = try cache.store()
@@ -193,7 +193,7 @@ import Testing
     #expect(try updateTime("key") == start)
   }
 
-  /// C10: one that was stored since the walk met it is right already.
+  /// C10: a record stored after the walk has visited it is already correct.
   @Test func eachIsJudgedAgain() throws {
     try store("key")
     let trace = CallTrace()
@@ -201,7 +201,7 @@ import Testing
     let other = try cache.store()
     let opened = CallCount()
     trace.onCall { call, path in
-      // The first time the walk skims it, the second time it is met, the third time it is opened to be written.
+      // The walk opens the record once to skim it, once to examine it, and the third time to write to it.
       guard [.openBeneath, .open].contains(call), path.lastComponent == "key" else { return nil }
       opened.add(1)
       if opened.value == 2 { _ = try? other.touch("key") }
@@ -223,7 +223,7 @@ import Testing
     #expect(try updateTime("key") == start + Self.year)
   }
 
-  /// V1, V2: memory goes by the time it knows until it reads another.
+  /// V1, V2: the memory tier uses the known time until it reads the record again.
   @Test func memoryReadsThemAgain() throws {
     try store("key")
     let store = try cache.store()

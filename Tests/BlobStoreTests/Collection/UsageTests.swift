@@ -63,7 +63,7 @@ import Testing
     expect(.invalidKey) { _ = try store.load(prefix: "k") { $0.first } }
   }
 
-  /// U4: SPTPersistentCache's total and locked sizes among them.
+  /// U4: this includes SPTPersistentCache's total and locked sizes.
   @Test func usageCountsEveryFileOnce() throws {
     let store = try cache.store()
     #expect(try store.usage() == BlobStore.Usage())
@@ -128,7 +128,7 @@ import Testing
     #expect(report.bytes == 65)
   }
 
-  /// U6: in memory, because few disks' file systems take files of that size.
+  /// U6: the files are in memory, because few file systems on disks support this size.
   @Test(.enabled(if: FileManager.default.isWritableFile(atPath: "/dev/shm"), "there is no /dev/shm"))
   func sumsOfHugeFilesSaturate() throws {
     let memory = "/dev/shm/blobcache-test-\(UUID().uuidString)"
@@ -150,7 +150,7 @@ import Testing
     #expect(report.bytesFreed == .max)
   }
 
-  /// A store is counted before its record is there: who lists the directory in between must not take it for less.
+  /// A store is counted before its record is published, so a concurrent listing must not report less.
   @Test func countingWaitsForAStoreThatIsCountedAndNotThereYet() throws {
     let (trace, others) = (CallTrace(), CallTrace())
     let store = try cache.store(files: trace.files)
@@ -158,7 +158,7 @@ import Testing
     let counting = try cache.store(files: others.files)
     let (hasLooked, hasCounted) = (Gate(), Gate())
     others.onCall { call, _ in
-      // The store has a stripe, and the other asks whether it lives.
+      // The store holds a stripe, and the other process checks whether the store is alive.
       if call == .askForLock { hasLooked.open() }
       return nil
     }

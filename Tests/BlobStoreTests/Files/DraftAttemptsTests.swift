@@ -7,9 +7,9 @@ import Testing
 @Suite struct DraftAttemptsTests {
   private func error(_ call: SystemCall, _ errno: Errno) -> FileError { FileError(call, Location("file"), errno) }
 
-  /// A store of a payload in memory.
+  /// The attempts of a store whose payload is in memory.
   private let all = DraftAttempts(mayRecycle: true, canWriteAgain: true)
-  /// A store of a pipe.
+  /// The attempts of a store that reads from a pipe.
   private let once = DraftAttempts(mayRecycle: false, canWriteAgain: false)
 
   @Test func whatIsReadOnceGetsANameAtOnce() {

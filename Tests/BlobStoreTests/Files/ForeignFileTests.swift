@@ -6,11 +6,11 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Things that may lie in the place of a record and are no record.
+/// Foreign things that may occupy the path of a record.
 enum Oddity: String, CaseIterable {
   case directory, fifo, unixSocket, device, linkToRecord, linkToOutside, danglingLink, linkToDevice, ownedByAnother
 
-  /// Whether this process can make one.
+  /// A Boolean value that indicates whether this process can create the thing.
   var isPossible: Bool {
     switch self {
     case .device, .ownedByAnother: geteuid() == 0
@@ -44,7 +44,7 @@ enum Oddity: String, CaseIterable {
     }
   }
 
-  /// Binds a socket, whose address is shorter than most temporary paths, from beside it.
+  /// Binds the socket through a short path, because a socket address is shorter than most temporary paths.
   private func bindSocket(_ path: String) throws {
     let short = "/tmp/blobcache-\(UInt32.random(in: 0 ... .max))"
     var address = sockaddr_un()
@@ -72,7 +72,7 @@ enum Oddity: String, CaseIterable {
 
   init() throws { cache = try Cache() }
 
-  /// F1, R2, S8, W4, C5: every operation, on a thing that is no record, in a subdirectory and at the root.
+  /// F1, R2, S8, W4, C5: all operations on a foreign thing at the record's path, in a subdirectory or the root.
   @Test(.timeLimit(.minutes(30)), arguments: Oddity.allCases.filter(\.isPossible), ["ke/key", "k"])
   func noOperationTouchesTheForeignOrWaitsForIt(oddity: Oddity, file: String) throws {
     try oddity.make(at: file, in: cache)
@@ -113,14 +113,14 @@ enum Oddity: String, CaseIterable {
     try store.removeAll(.unlocked)
     try sound.store(payload(7), for: "sound")
     try store.removeAll(.all)
-    // The oddity, and what it leads to.
+    // Neither the foreign thing nor the target of a link has changed.
     for (name, state) in before where name.hasPrefix("cache/\(file)") || !name.hasPrefix("cache") {
       #expect(try fileState(cache.outside.path.string + "/" + name) == state, "\(name)")
     }
     #expect(try cache.files().subtracting([file, file + "/x"]) == [])
   }
 
-  /// F1: the same for an ordinary user, whose loads do not ask what kind of file it is unless it looks odd.
+  /// F1: the same for an ordinary user, whose loads check the file type only if the file looks odd.
   @Test(.timeLimit(.minutes(30)), arguments: Oddity.allCases.filter { $0.isPossible && $0 != .ownedByAnother })
   func ordinaryUsersLoadNothingForeign(oddity: Oddity) throws {
     try oddity.make(at: "ke/key", in: cache)
@@ -133,7 +133,7 @@ enum Oddity: String, CaseIterable {
     #expect(try cache.snapshot() == before)
   }
 
-  /// F1: a directory of the control names, or odd ones in place of the temporary files and the quarantine.
+  /// F1: directories with control names, and odd things in place of temporary files and the quarantine.
   @Test(.timeLimit(.minutes(30)), arguments: Oddity.allCases.filter { $0.isPossible && $0 != .directory })
   func oddHiddenNamesAreForeign(oddity: Oddity) throws {
     for file in [".quarantine", ".tmp-1", "ke/.tmp-1"] {
@@ -146,7 +146,7 @@ enum Oddity: String, CaseIterable {
       #expect(try store.usage().temporaryFiles == 0)
       #expect(try store.collect().temporary == 0)
       try Damage.magicMismatch.inflict(on: "ke/key", in: cache)
-      // Moved to the quarantine, or, where there can be none, left.
+      // The damaged record is moved to the quarantine, or left in place if there cannot be a quarantine.
       expect(.damaged) { _ = try store.load("key") }
       try store.store(payload(5), for: "key")
       try store.removeAll(.all)
@@ -154,7 +154,7 @@ enum Oddity: String, CaseIterable {
     }
   }
 
-  /// F2, N6: a subdirectory that leads out of the root, to another cache at that.
+  /// F2, N6: a subdirectory that is a link out of the root, to another cache.
   @Test func nothingBehindALinkedSubdirectoryIsReached() throws {
     let elsewhere = try Cache()
     try elsewhere.store().store(payload(5), for: "key", ttl: .seconds(1))
@@ -194,7 +194,7 @@ enum Oddity: String, CaseIterable {
     #expect(try cache.files() == ["ke"])
   }
 
-  /// F2: the same where the kernel, or a filter, refuses openat2(2).
+  /// F2: the same if the kernel, or a filter, refuses openat2(2).
   @Test(arguments: [Errno.noFunction, .notPermitted]) func linksAreRefusedWithoutOpenBeneath(errno: Errno) throws {
     let elsewhere = try Cache()
     try elsewhere.store().store(payload(5), for: "key")
@@ -215,7 +215,7 @@ enum Oddity: String, CaseIterable {
     #expect(trace.take().count { $0.call == .openBeneath } == 1)
   }
 
-  /// F1: names that no key has, and places where no record of that name lies.
+  /// F1: names that no key has, and places that contain no record of that name.
   @Test(arguments: ["ke/%6Bey", "ke/%", "ab/key", "key", "ke/%2g", "ke/k", "long/key", "ke/.key"])
   func misplacedAndMisnamedFilesAreForeign(file: String) throws {
     let store = try cache.store { $0.limits.size = 1_000_000 }
@@ -229,7 +229,7 @@ enum Oddity: String, CaseIterable {
     #expect(try cache.state(file) == before)
   }
 
-  /// F1: names that are not text.
+  /// F1: names that are not valid UTF-8.
   @Test func namesThatAreNotUTF8AreForeign() throws {
     let store = try cache.store()
     try store.store(payload(5), for: "key")
@@ -237,7 +237,7 @@ enum Oddity: String, CaseIterable {
     let descriptor = name.withUnsafeBufferPointer { bytes in
       bytes.withMemoryRebound(to: CChar.self) { open($0.baseAddress!, O_CREAT | O_WRONLY, 0o600) }
     }
-    // APFS takes no such names.
+    // APFS does not support such names.
     guard descriptor >= 0 else { return }
     close(descriptor)
     #expect(try store.usage().foreignFiles == 1)
@@ -257,7 +257,7 @@ enum Oddity: String, CaseIterable {
     #expect(try cache.files() == [".g/.git", ".git/HEAD"])
   }
 
-  /// F1, S8, R1: what is of the right kind, place and owner is ours to judge, however short.
+  /// F1, S8, R1: a regular file with the right place and owner is a damaged record, however short it is.
   @Test(arguments: 0...63) func shortFilesAreDamagedRecords(byteCount: Int) throws {
     let store = try cache.store()
     try store.store(payload(100), for: "key")

@@ -6,13 +6,13 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, C: what dead writers and damage have left.
+/// Spec/Semantics.md, C: files left by killed writers, and damaged files.
 @Suite struct LeftoverTests {
   let cache: Cache
 
   init() throws { cache = try Cache() }
 
-  /// C2, C3: which damage goes, once its file is old. Locked ones, too: nothing can be had from them.
+  /// C2, C3: the kinds of damage that are removed once the file is old, even if it is locked, because it is unusable.
   @Test(arguments: Damage.allCases.filter { $0 != .abandonedStream }) func removesOldDamage(damage: Damage) throws {
     let store = try cache.store { $0.expiry.defaultTimeToLive = .seconds(1000) }
     try store.store(payload(5), for: "key", ttl: .seconds(1_000_000), locks: .one)
@@ -21,7 +21,7 @@ import Testing
     try cache.setModified("ke/key", cache.now - 1000)
     #expect(try store.collect().damaged == 0)
     #expect(try cache.bytes("ke/key") == bytes)
-    // The clock goes on. A file set back would be passed over where the collection was late enough to make a mark.
+    // The clock advances. A file with an older time would be skipped if the collection was late enough to set a mark.
     cache.clock.advance(by: 1)
     let report = try store.collect()
     let goes = damage.showsInHeader && !damage.mayBeMeant && damage != .magicMismatch
@@ -85,14 +85,14 @@ import Testing
     #expect(try cache.files() == Set(others))
   }
 
-  /// C4: a writer of this library is one that holds a lock.
+  /// C4: a writer of this library holds a lock while it writes.
   @Test func collectionLeavesAStoreUnderWayAlone() throws {
     let trace = CallTrace()
     let cache = cache
     let collector = try cache.store()
     let store = try cache.store(files: trace.files)
     trace.onCall { call, _ in
-      // Without a name, nothing is there that could be left alone.
+      // A file without a name could not be removed anyway.
       if call == .openUnnamed { return .fail(.notSupported) }
       guard call == .write else { return nil }
       trace.onCall(nil)
@@ -107,7 +107,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(5))
   }
 
-  /// C4: where it replaces a record, a file without a name gets one for a moment.
+  /// C4: an unnamed file that replaces a record has a name for a moment.
   @Test func collectionLeavesAFileThatIsAboutToReplaceARecord() throws {
     let trace = CallTrace()
     let cache = cache

@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, M6 and M8: a volume that is full, or about to be.
+/// Spec/Semantics.md, M6 and M8: a volume that is full, or nearly full.
 @Suite(.timeLimit(.minutes(30))) struct NoRoomTests {
   let cache: Cache
   let trace = CallTrace()
@@ -17,13 +17,13 @@ import Testing
     try cache.store(files: trace.files) {
       $0.limits.collectsOnStore = true
       $0.limits.size = 1 << 30
-      // A file that is overwritten needs no room.
+      // Overwriting a file would need no room.
       $0.recycling = .off
       change(&$0)
     }
   }
 
-  /// From now on, a call for a new record finds no room while there are so many.
+  /// Makes a call for a new record fail for lack of room while there are `count` records or more.
   private func holdNoMore(than count: Int, _ call: SystemCall = .write, _ errno: Errno = .noSpace) {
     let cache = cache
     trace.onCall { made, path in
@@ -36,7 +36,7 @@ import Testing
     Set(try store.records().compactMap { $0.key?.string })
   }
 
-  /// M6: as often as it takes, and the oldest go first.
+  /// M6: room is made as often as necessary, and the oldest records are evicted first.
   @Test(
     arguments: [SystemCall.write, .creation, .publication], [Errno.noSpace, .diskQuotaExceeded])
   func everyStoreFindsRoom(call: SystemCall, errno: Errno) throws {
@@ -50,7 +50,7 @@ import Testing
     #expect(try keys(store) == Set((25..<30).map { "key \($0)" }))
   }
 
-  /// M6: a tenth more is freed than the file takes, so that not every store has to.
+  /// M6: more is freed than the file takes, so that not every store has to make room.
   @Test func moreIsFreedThanTheFileTakes() throws {
     let store = try store { $0.limits.evictionTarget = 0.5 }
     for key in 0..<20 {
@@ -65,7 +65,7 @@ import Testing
     #expect(try store.statistics().passes == passes + 1)
   }
 
-  /// M6: a limit of records is one too.
+  /// M6: a limit on the number of records is also a limit.
   @Test func aLimitOfRecordsLetsTheOldestGo() throws {
     let store = try store {
       $0.limits.size = nil
@@ -81,7 +81,7 @@ import Testing
     #expect(try keys(store) == ["key 1", "key 2", "key 3"])
   }
 
-  /// M6, C16: without a limit only what has expired goes.
+  /// M6, C16: without a limit, only expired records are removed.
   @Test(arguments: [true, false]) func withoutALimitNothingIsEvicted(isExpired: Bool) throws {
     let store = try store { $0.limits.size = nil }
     for key in 0..<3 { try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000)) }
@@ -97,7 +97,7 @@ import Testing
     }
   }
 
-  /// M6: a collection that has freed nothing is not followed by another for a minute.
+  /// M6: after a collection that has freed nothing, the next one starts a minute later at the earliest.
   @Test func whereAllIsLockedItIsTriedOnce() throws {
     let store = try store()
     for key in 0..<3 { try store.store(payload(36), for: "key \(key)", locks: .one) }
@@ -112,7 +112,7 @@ import Testing
     #expect(try keys(store) == ["key 0", "key 1", "key 2"])
   }
 
-  /// S5: what a store would have replaced is not what makes room for it.
+  /// S5: a store that needs room does not evict the record that it replaces.
   @Test func aStoreThatFailsLeavesTheOldRecord() throws {
     let store = try store()
     try store.store(payload(36, 7), for: "key 0", ttl: .seconds(1000))
@@ -125,7 +125,7 @@ import Testing
     #expect(try store.load("key 0")?.payload == payload(36, 7))
   }
 
-  /// M6: nothing was read yet where no file could be made.
+  /// M6: if the file cannot be created, no input has been read yet.
   @Test func aStreamWhoseFileCannotBeMadeFindsRoom() throws {
     let store = try store()
     for key in 0..<5 {
@@ -146,7 +146,7 @@ import Testing
     #expect(try !store.contains("key 0"))
   }
 
-  /// M6: what comes through a pipe is read once, and goes on being written where it was.
+  /// M6: input from a pipe is read once, and the store continues where it stopped.
   @Test func whatIsReadFromAPipeFindsRoomOnItsWay() throws {
     let store = try store()
     for key in 0..<3 {
@@ -162,7 +162,7 @@ import Testing
     let blob = payload(3 << 20)
     let pipe = Pipe()
     let writer = Thread {
-      // A store that fails closes its end, and says so.
+      // A store that fails closes its end of the pipe.
       try? pipe.fileHandleForWriting.write(contentsOf: blob)
       try? pipe.fileHandleForWriting.close()
     }
@@ -173,7 +173,7 @@ import Testing
     #expect(try !store.contains("key 0") && store.contains("key 2"))
   }
 
-  /// M6: of stores that find no room at once, one collects, and the others try again after it.
+  /// M6: if several stores find no room concurrently, one collects, and the others retry after it.
   @Test func oneCollectionIsMadeForAll() throws {
     let store = try store { $0.access.lockTimeout = .seconds(300) }
     try store.store(payload(36), for: "expired", ttl: .seconds(1))
@@ -186,7 +186,7 @@ import Testing
         failures.add(1)
         return .fail(.noSpace)
       }
-      // The collection looks only when all have tried.
+      // The collection starts its walk only after all stores have failed.
       while call == .listDirectory, failures.value < 4 { usleep(1000) }
       return nil
     }
@@ -207,7 +207,7 @@ import Testing
 // MARK: - The free space floor
 
 extension NoRoomTests {
-  /// M8: a floor that cannot be kept evicts what there is, and refuses nothing.
+  /// M8: a floor that cannot be reached evicts all other records, but refuses no store.
   @Test func theFloorEvictsAndRefusesNothing() throws {
     let store = try store { $0.limits.freeSpaceFloor = 1 << 60 }
     for key in 0..<20 {
@@ -220,14 +220,14 @@ extension NoRoomTests {
     #expect(try store.usage().bytes < 1 << 20)
   }
 
-  /// M8: what was known of the volume goes for the next victims too.
+  /// M8: the known free space also determines how many known victims are evicted.
   @Test func theFloorIsKeptWithKnownVictims() throws {
     let store = try store()
     for key in 0..<20 {
       try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
       cache.clock.advance(by: 1)
     }
-    // It makes the counters known.
+    // The collection makes the counters known.
     store.waitForCollection()
     #expect(try store.statistics().evicted == 0)
     let other = try self.store { $0.limits.freeSpaceFloor = 1 << 60 }
@@ -236,7 +236,7 @@ extension NoRoomTests {
     #expect(try keys(store) == ["key 20"])
   }
 
-  /// M8: without a limit, or with a floor of zero, no store asks.
+  /// M8: without a limit, or with a floor of zero, no store queries the volume.
   @Test(arguments: [(nil, 1 << 60), (1 << 30, 0)] as [(Int64?, Int64)])
   func nobodyAsksForWhatDoesNotMatter(limit: Int64?, floor: Int64) throws {
     let store = try store {
@@ -244,7 +244,7 @@ extension NoRoomTests {
       $0.limits.freeSpaceFloor = floor
     }
     try store.store(payload(36), for: "key", ttl: .seconds(1000))
-    // It makes the counters known, and looks at the volume as any collection with a limit does.
+    // The collection makes the counters known, and queries the volume as each collection with a limit does.
     store.waitForCollection()
     let first = looks()
     let blob = payload(1 << 20)
@@ -254,7 +254,7 @@ extension NoRoomTests {
     #expect(looks() == first)
   }
 
-  /// M8: the volume is looked at by the first store, and then once in a mebibyte at the most, 64 at the least.
+  /// M8: a store object queries the volume at its first store, and then after each step of 1 MiB to 64 MiB.
   @Test func theVolumeIsLookedAtNowAndThen() throws {
     let store = try store { $0.limits.freeSpaceFloor = 1 }
     try store.store(payload(36), for: "key", ttl: .seconds(1000))
@@ -270,7 +270,7 @@ extension NoRoomTests {
     #expect(looks() > first && looks() <= first + 64)
   }
 
-  /// M8: a volume that does not answer stops no store.
+  /// M8: a failed query of the volume does not prevent a store.
   @Test func aLookThatFailsCostsNothing() throws {
     let store = try store { $0.limits.freeSpaceFloor = 1 }
     let root = cache.root
@@ -282,12 +282,12 @@ extension NoRoomTests {
     #expect(try store.load("key")?.payload == blob)
   }
 
-  /// Of the root's volume; the control file is asked about too, for whether it can be mapped.
+  /// The number of queries of the root's volume. The control file is queried, too, to determine if it can be mapped.
   private func looks() -> Int { trace.count { $0.call == .volumeStatus && $0.path == cache.root.string } }
 }
 
 extension Cache {
-  /// Records below `ke`.
+  /// The number of records below `ke`.
   func count() -> Int {
     ((try? FileManager.default.contentsOfDirectory(atPath: path("ke"))) ?? []).count { !$0.hasPrefix(".") }
   }

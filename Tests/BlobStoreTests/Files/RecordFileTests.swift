@@ -27,7 +27,7 @@ import Testing
     expect(.invalidKey) { _ = try store.filePath(for: "") }
   }
 
-  /// X2. Another store has locks of its own, as another process does.
+  /// X2. Another store has separate locks, as another process does.
   @Test func changesWaitAndLoadsDoNot() throws {
     let hasty = try cache.store { $0.access.lockTimeout = .milliseconds(20) }
     try store.store(payload(10, 1), for: "key")
@@ -37,7 +37,7 @@ import Testing
       expect(.busy) { try hasty.remove("key") }
       expect(.busy) { try hasty.withExclusiveAccess(to: "key") { _ in #expect(Bool(false), "not to be called") } }
       cache.clock.advance(by: 1000)
-      // Expired, and removed by the first that gets the stripe.
+      // The record is expired, and is removed by the first pass that gets the stripe.
       #expect(try hasty.collect().failed == 1)
       cache.clock.advance(by: -1000)
       #expect(try hasty.load("key")?.payload == payload(10, 1))
@@ -49,7 +49,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(10, 2))
   }
 
-  /// X2: the same store's other changes wait too.
+  /// X2: other changes by the same store wait, too.
   @Test func aChangeOfTheSameKeyWithinWouldWaitForItself() throws {
     let hasty = try cache.store { $0.access.lockTimeout = .milliseconds(20) }
     try hasty.store(payload(10), for: "key")
@@ -68,7 +68,7 @@ import Testing
     expect(.invalidKey) { try store.withExclusiveAccess(to: "") { _ in } }
   }
 
-  /// X3: of a record that is not there, in a directory that is not there.
+  /// X3: the record and its directory need not exist.
   @Test func theRecordNeedNotExist() throws {
     #expect(try store.withExclusiveAccess(to: "key") { FileManager.default.fileExists(atPath: $0.string) } == false)
     #expect(try cache.files() == [])

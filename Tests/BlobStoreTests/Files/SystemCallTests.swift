@@ -5,24 +5,23 @@ import Posix
 import TestSupport
 import Testing
 
-/// The system calls of each operation are those that Spec/Performance.md lists, in that order: none is added unseen.
+/// Each operation makes exactly the system calls that Spec/Performance.md lists, in that order.
 @Suite struct SystemCallTests {
-  /// What is done, by its name in the document, in a directory where everything that is made once has been made.
+  /// An operation, with its name in the document, in a directory where all one-time files exist already.
   struct Scenario: Sendable, CustomStringConvertible {
     let name: String
-    /// Whether files are recycled.
     var recycles = false
-    /// Whether the process is an ordinary user's, to whom the kernel tells by the opening of a file whether it is theirs.
+    /// A Boolean value that indicates whether an ordinary user runs the process and learns owners by opening files.
     var isOrdinary = false
     var rootMode: mode_t = 0o700
-    /// Whether the store has done nothing before.
+    /// A Boolean value that indicates whether the store has not done anything before.
     var isNew = false
     var change: @Sendable (inout BlobStore.Configuration) -> Void = { _ in }
     var prepare: @Sendable (BlobStore) throws -> Void = { _ in }
     let run: @Sendable (BlobStore) throws -> Void
 
     var description: String { name }
-    /// Whether the file system of the tests has the calls.
+    /// A Boolean value that indicates whether the file system of the tests supports the calls.
     var isPossible: Bool { !name.contains("never waits") || SystemCall.hasCachedLooks }
   }
 
@@ -194,15 +193,15 @@ import Testing
     _ = store.loadIfCached(key, at: try store.path(of: key, for: "load"), touching: true, &receipt)
   }
 
-  /// Leaves the files of dead records to be overwritten: their digests are low.
+  /// Leaves files of dead records for reuse, because their digests are low.
   @Sendable private static func fillBin(_ store: BlobStore) throws {
     for key: BlobKey in ["bea", "beb", "bec"] { try store.store(payload, for: key, ttl: .seconds(1000)) }
-    // What was written to a moment ago is read before it is overwritten.
+    // A file that was written to a moment ago is read before it is overwritten.
     waitUntilWritesArePast()
     for key: BlobKey in ["bea", "beb", "bec"] { try store.remove(key) }
   }
 
-  /// The store has found out already which files these are, and not what they have held.
+  /// The store knows these files, but not what they have contained.
   @Sendable private static func fillBinByAnother(_ store: BlobStore) throws {
     try fillBin(BlobStore(directory: store.directory, configuration: store.configuration))
     try store.store(payload, for: "keen", ttl: .seconds(1000))
@@ -234,10 +233,10 @@ import Testing
     let store = try open()
     try store.store(Self.payload, for: "key", ttl: .seconds(1000))
     try scenario.prepare(store)
-    // The first change finds out what the directory and its control file are.
+    // The first change examines the directory and its control file.
     _ = try store.lock("key")
     _ = try store.unlock("key")
-    // And the next one opens the subdirectory.
+    // The next change opens the subdirectory.
     _ = try store.remove("keel")
     cache.clock.advance(by: 1)
     let user = try scenario.isNew ? open() : store
@@ -246,12 +245,12 @@ import Testing
     return trace.take().filter { !$0.call.isStep }.map { Self.name(of: $0.call) }.joined(separator: " ")
   }
 
-  /// No row of the document is left out.
+  /// The tests cover each row of the document.
   @Test func allOfTheDocumentIsTested() throws {
     #expect(try Set(Self.documented().keys) == Set(Self.scenarios.map(\.name)))
   }
 
-  /// As in the document: the call that is made, which may share its manual page, and of locks which way they go.
+  /// Returns the call's name in the document, which is its manual page, with the direction for locks.
   private static func name(of call: SystemCall) -> String {
     switch call {
     case .open, .openDirectory, .openUnnamed: "openat"
@@ -266,7 +265,7 @@ import Testing
     }
   }
 
-  /// The rows `| operation | calls | ...` of the table whose second column is headed "System calls".
+  /// Returns the rows `| operation | calls | ...` of the table whose second column is headed "System calls".
   private static func documented() throws -> [String: String] {
     var rows: [String: String] = [:]
     var isInTable = false

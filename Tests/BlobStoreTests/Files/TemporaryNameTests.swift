@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Temporary files that have names: which stores make them, and what becomes of them when a signal ends the program.
+/// Temporary files with names: which stores create them, and how they are removed if a signal ends the program.
 @Suite(.timeLimit(.minutes(30))) struct TemporaryNameTests {
   let cache: Cache
   let trace = CallTrace()
@@ -15,7 +15,7 @@ import Testing
 
   private func temporaryFiles() throws -> Set<String> { try cache.files().filter { $0.contains(".tmp-") } }
 
-  /// A file can be read again, so its copy needs no name until it is whole.
+  /// A file can be read again, so its copy needs no name until it is complete.
   @Test(.enabled(if: SystemCall.hasUnnamedFiles)) func aFileIsCopiedWithoutAName() throws {
     let store = try cache.store(files: trace.files)
     try store.store(payload(5), for: "ke")
@@ -28,7 +28,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(700_000))
   }
 
-  /// From where the descriptor stands, also the second time.
+  /// The input is read from the descriptor's position, also the second time.
   @Test(.enabled(if: SystemCall.hasUnnamedFiles)) func aFileIsReadAgainFromWhereItWas() throws {
     let store = try cache.store(files: trace.files)
     let source = cache.outside.path.appending("source")
@@ -36,13 +36,13 @@ import Testing
     let input = try FileDescriptor.open(source, .readOnly, options: .closeOnExec)
     defer { #expect(throws: Never.self) { try input.close() } }
     try input.seek(offset: 100_000, from: .start)
-    // No file may be given a name later.
+    // An unnamed file cannot be linked later.
     trace.onCall { call, _ in call == .linkUnnamed ? .fail(.notPermitted) : nil }
     #expect(try store.store(contentsOf: input, for: "key") == 600_000)
     #expect(try store.load("key")?.payload == payload(700_000).dropFirst(100_000))
   }
 
-  /// S6: what a file holds from there on is known before.
+  /// S6: the remaining size of a file is known in advance.
   @Test func aFileThatIsTooLargeIsRefusedBeforeAnythingIsMade() throws {
     let store = try cache.store(files: trace.files) { $0.limits.payload = 1000 }
     let source = cache.outside.path.appending("source")
@@ -54,12 +54,12 @@ import Testing
     #expect(try cache.state("") == nil)
     try input.seek(offset: 500, from: .start)
     #expect(try store.store(contentsOf: input, for: "key") == 1000)
-    // Past its end there is nothing.
+    // There is no input past the end of the file.
     try input.seek(offset: 2000, from: .start)
     #expect(try store.store(contentsOf: input, for: "key") == 0)
   }
 
-  /// S5: something else lies behind the descriptor by then.
+  /// S5: the descriptor refers to something else when the input is read again.
   @Test func whatCannotBeReadFromItsStartIsAnError() throws {
     let store = try cache.store(files: trace.files)
     let source = cache.outside.path.appending("source")
@@ -76,7 +76,7 @@ import Testing
     for end in [input, readEnd, writeEnd] { try end.close() }
   }
 
-  /// The names of files that are being written are known only to a watcher that asked before.
+  /// The names of files that are being written are recorded only if a watcher was registered before.
   @Test(arguments: [true, false]) func whatIsAbandonedIsUnlinked(isWatched: Bool) throws {
     let store = try cache.store(files: trace.files)
     if isWatched { store.temporaryNames.watch() }
@@ -86,7 +86,7 @@ import Testing
     defer { #expect(throws: Never.self) { try readEnd.close() } }
     let isEnded = Gate()
     let thread = try OwnedThread {
-      // What it was writing is gone.
+      // The file that the store was writing no longer exists.
       _ = try? store.store(contentsOf: readEnd, for: "key")
       isEnded.open()
     }
@@ -101,7 +101,7 @@ import Testing
     #expect(try cache.files() == ["ke/key"])
   }
 
-  /// A store that fails unlinks its file, which may be half made or whole.
+  /// A store that fails unlinks its file, which may be incomplete or complete.
   @Test(arguments: [SystemCall.lock, .status, .write])
   func aStoreThatFailsLeavesNoFile(call: SystemCall) throws {
     let store = try cache.store(files: trace.files)
@@ -114,7 +114,7 @@ import Testing
     #expect(try cache.files().isEmpty)
   }
 
-  /// A file that is published, or was given up, is not unlinked.
+  /// A file that was published or discarded is not unlinked.
   @Test func whatIsPublishedStays() throws {
     let store = try cache.store(files: trace.files)
     store.temporaryNames.watch()

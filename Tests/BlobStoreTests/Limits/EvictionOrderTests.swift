@@ -18,7 +18,7 @@ import Testing
     }
   }
 
-  /// Stores ten records of 100 bytes, ten seconds apart, in a store with a limit that they do not reach.
+  /// Stores ten records of 100 bytes, ten seconds apart, in a store whose limit they do not reach.
   private func fill(_ store: BlobStore) throws {
     for index in 0..<10 {
       try store.store(payload(36), for: BlobKey("key \(index)"), ttl: .seconds(1_000_000))
@@ -26,7 +26,7 @@ import Testing
     }
   }
 
-  /// Evicts all but three.
+  /// Evicts all records except three, and returns the numbers of these.
   private func left(_ eviction: BlobStore.Eviction, remembered: Int = 1 << 17) throws -> Set<Int> {
     var options = BlobStore.CollectionOptions()
     options.rememberedRecords = remembered
@@ -34,7 +34,7 @@ import Testing
     return Set(try store().records().compactMap { $0.key.flatMap { Int($0.string.dropFirst(4)) } })
   }
 
-  /// C29: also in the memory of a pass that remembers little, or nothing.
+  /// C29: this holds even if a pass remembers few records, or none.
   @Test(arguments: EvictionTests.remembered) func theUnusedGoBeforeTheUsed(remembered: Int) throws {
     let store = try store()
     try fill(store)
@@ -51,25 +51,25 @@ import Testing
     #expect(try left(.oldest) == [7, 8, 9])
   }
 
-  /// Loads records as often as is said, by their numbers.
+  /// Loads each record as often as requested.
   private func use(_ counts: [Int: Int], in store: BlobStore) throws {
     for (index, count) in counts { for _ in 0..<count { _ = try store.load(BlobKey("key \(index)")) } }
   }
 
-  /// C29: three uses make a record's age count for a ninth, two for a quarter.
+  /// C29: three uses divide a record's age by nine, two by four.
   @Test func agesAreDividedByTheSquareOfUses() throws {
     let store = try store()
     try fill(store)
-    // Their ages are 100 s, 60 s, 20 s and 10 s.
+    // The ages are 100 s, 60 s, 20 s, and 10 s.
     try use([0: 3, 4: 2, 8: 3, 9: 3], in: store)
     #expect(try left(.frequency) == [0, 8, 9])
   }
 
-  /// C29: records that are used twice outlive those that are used once or never, up to 32 times their age.
+  /// C29: records that are used twice outlive those used once or never, up to 32 times their age.
   @Test func oneUseMakesAgesCountForEight() throws {
     let store = try store()
     try fill(store)
-    // Ages of 100 s to 80 s count for 25 s to 20 s. The youngest two are 20 s and 10 s old, which count for more.
+    // Ages of 100 s to 80 s count as 25 s to 20 s. The youngest two, 20 s and 10 s old, count as more.
     try use([0: 2, 1: 2, 2: 2, 8: 1], in: store)
     #expect(try left(.frequency) == [0, 1, 2])
   }
@@ -86,7 +86,7 @@ import Testing
     #expect(try left(.frequency) == [7, 8, 9])
   }
 
-  /// C30: by whichever store object or process; a key that was missing, too, before it is stored.
+  /// C30: uses by any store object or process count, and so do lookups of a missing key before it is stored.
   @Test func usesOfAllCount() throws {
     let store = try store()
     try store.store(payload(36), for: "first", ttl: .seconds(1_000_000))
@@ -99,7 +99,7 @@ import Testing
     #expect(try left(.frequency) == [0, 1, 9])
   }
 
-  /// C31: a clock that was ahead says nothing of a record's age, whether it is a minute or a year.
+  /// C31: a record whose time is more than a minute ahead is evicted first, because its age is unknown.
   @Test(arguments: [61, 3600, 86_400, 86_401, 365 * 86_400] as [Int64], EvictionTests.remembered)
   func aRecordOfAClockThatWasAheadGoesFirst(seconds: Int64, remembered: Int) throws {
     let store = try store()
@@ -117,7 +117,7 @@ import Testing
     #expect(try store.contains("key 1"))
   }
 
-  /// C31: clocks of processes differ a little.
+  /// C31: the clocks of processes differ slightly.
   @Test func aMinuteAheadCountsAsNow() throws {
     let store = try store()
     try fill(store)
@@ -127,7 +127,7 @@ import Testing
     #expect(try left(.frequency) == [0, 8, 9])
   }
 
-  /// C29: the file is nothing but a help.
+  /// C29: the file only improves the order.
   @Test(arguments: ["", "BLOBUSE", String(repeating: "x", count: 8192)])
   func aFileOfUsesThatIsDamagedOrGoneCostsNothingButTheOrder(content: String) throws {
     try fill(store())
@@ -140,7 +140,7 @@ import Testing
     #expect(try store().usage().foreignFiles == 0)
   }
 
-  /// C32: what is foreign in its place stays.
+  /// C32: a foreign file with this name is not removed.
   @Test func aLinkInThePlaceOfTheFileOfUsesStays() throws {
     try cache.store().store(payload(36), for: "first")
     let link = cache.path(".blobcache-uses")
@@ -153,7 +153,7 @@ import Testing
     #expect(try left(.frequency) == [7, 8, 9])
   }
 
-  /// C32: the file grows with the records, and forgets nothing by that.
+  /// C32: the file grows with the number of records without losing counts.
   @Test func theFileGrows() throws {
     let store = try store()
     try fill(store)
@@ -165,7 +165,7 @@ import Testing
     #expect(try left(.frequency) == [0, 8, 9])
   }
 
-  /// C29, M5: what was used since a pass found it next stays.
+  /// C29, M5: a known victim that was used since the pass is not evicted.
   @Test func aKnownRecordThatWasUsedSinceStays() throws {
     let store = try cache.store {
       $0.limits.size = 20_000
@@ -177,7 +177,7 @@ import Testing
       store.waitForCollection()
       cache.clock.advance(by: 1)
     }
-    // Twenty-one are gone, and the next are known.
+    // Twenty-one records have been evicted, and the next victims are known.
     let next = try store.records().compactMap { $0.key }.min {
       Int($0.string.dropFirst(4))! < Int($1.string.dropFirst(4))!
     }

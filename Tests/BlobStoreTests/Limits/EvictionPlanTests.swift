@@ -5,7 +5,7 @@ import Testing
 
 /// The arithmetic of Spec/Semantics.md, C7, without files.
 @Suite struct EvictionPlanTests {
-  /// Spreads of times that make the buckets seconds, years, and all there is.
+  /// Ranges of times that make the buckets as long as seconds, years, or the whole range.
   static let spreads: [ClosedRange<Int64>] = [
     0...0, 1_700_000_000...1_700_000_001, 0...100, 1_699_999_000...1_700_000_000, 0...20_000, 0...1_700_000_000,
     Int64.min...Int64.max, (Int64.max - 5)...Int64.max, Int64.min...(Int64.min + 40_000),
@@ -45,7 +45,7 @@ import Testing
     }
   }
 
-  /// What is remembered of the oldest records is whole up to a time.
+  /// The remembered oldest records are complete up to a time.
   @Test(arguments: spreads) func oldestAreFoundUpToATime(spread: ClosedRange<Int64>) {
     var generator = SeededGenerator(seed: 4)
     var histogram = AgeHistogram()
@@ -60,7 +60,7 @@ import Testing
     #expect(histogram.newestTime(holding: 0) == nil)
   }
 
-  /// Sixteen thousand seconds are told apart.
+  /// Times within sixteen thousand seconds are distinguished.
   @Test func nearTimesAreToldApartToTheSecond() {
     var histogram = AgeHistogram()
     for time in 0..<8000 { histogram.add(UnixTime(seconds: 1_700_000_000 - Int64(time)), bytes: 1) }
@@ -69,7 +69,7 @@ import Testing
     #expect(boundary?.times.upperBound == boundary?.times.lowerBound)
   }
 
-  /// Moving all buckets for each would take minutes.
+  /// Moving all buckets for each insertion would take minutes.
   @Test(.timeLimit(.minutes(30)), arguments: [1, -1] as [Int64])
   func timesInOrderAreAddedQuickly(step: Int64) {
     var histogram = AgeHistogram()
@@ -78,7 +78,7 @@ import Testing
     #expect(histogram.boundary(freeing: 100_001) == nil)
   }
 
-  /// Few candidates at a time, so that there are walks within walks.
+  /// A small number of candidates leads to nested walks.
   @Test(arguments: spreads, [2, 16, 65_536])
   func oldestGoAndNoMoreThanItTakes(spread: ClosedRange<Int64>, maximumCandidates: Int) {
     var generator = SeededGenerator(seed: 2)
@@ -92,7 +92,7 @@ import Testing
     }
   }
 
-  /// Records of several sizes: all that are older than the youngest that goes, go.
+  /// Records of several sizes: all records older than the youngest victim are evicted.
   @Test(arguments: spreads, [2, 16, 65_536])
   func nothingOlderSurvivesSomethingYounger(spread: ClosedRange<Int64>, maximumCandidates: Int) {
     var generator = SeededGenerator(seed: 3)
@@ -120,7 +120,7 @@ import Testing
     #expect(plan.start(freeing: -1) == false)
   }
 
-  /// More must be freed than was measured: locked records are most of it.
+  /// More must be freed than was measured, because most records are locked.
   @Test func allGoesWhereAllDoesNotSuffice() {
     #expect(evictions(of: [1, 5, 3], bytes: 1, freeing: 100, 16).count == 3)
   }
@@ -128,7 +128,7 @@ import Testing
 
 /// Runs a plan to its end.
 ///
-/// - Returns: indices of the evicted records, each once.
+/// - Returns: The indices of the evicted records, each once.
 private func evictions(
   of times: [Int64], _ sizes: [Int64]? = nil, bytes: Int64 = 1, freeing goal: Int64, _ maximumCandidates: Int
 ) -> [Int] {
@@ -141,12 +141,12 @@ private func evictions(
   var needsWalk = true
   while needsWalk {
     walks += 1
-    // Each walk narrows the boundary by thousands; 2^64 seconds are down to one after six.
+    // Each walk narrows the boundary by a factor of thousands, so 2^64 seconds are reduced to one after six walks.
     guard walks < 10 else {
       Issue.record("no end of walks")
       return evicted
     }
-    // Of what a dry run leaves, a walk meets everything again, in whatever order.
+    // In a dry run, the next walk visits all records again, in any order.
     for index in walks.isMultiple(of: 2) ? times.indices.reversed() : Array(times.indices) {
       guard case .evict = plan.decide(UnixTime(seconds: times[index]), bytes: size(index), index) else { continue }
       #expect(!evicted.contains(index))

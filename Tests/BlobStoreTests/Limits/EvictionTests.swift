@@ -12,7 +12,7 @@ import Testing
 
   init() throws { cache = try Cache() }
 
-  /// Stores records of 100 bytes, `spacing` seconds apart, from the first on.
+  /// Stores records of 100 bytes, `spacing` seconds apart, in ascending order.
   private func fill(_ count: Int, spacing: Int64, locked: (Int) -> Bool = { _ in false }) throws {
     let store = try cache.store()
     for index in 0..<count {
@@ -29,10 +29,10 @@ import Testing
 
   private func names(_ indices: some Sequence<Int>) -> Set<String> { Set(indices.map { name($0).string }) }
 
-  /// Records that are remembered: all, a few, none, so that the directory is walked again.
+  /// The number of remembered records: all, a few, or none, which requires another walk.
   static let remembered = [1 << 17, 16, 4, 0]
 
-  /// C6, C7: limit in bytes, records that are left of 20.
+  /// C6, C7: the limit in bytes, and the remaining records of 20.
   @Test(
     arguments: [
       (1_000_000, 20), (2000, 20), (1999, 17), (1900, 17), (1000, 9), (1010, 9), (1111, 9), (1112, 10), (100, 0),
@@ -50,7 +50,7 @@ import Testing
     #expect(try left() == names((20 - expected)..<20))
   }
 
-  /// C16: limit in records, limit in bytes, records that are left of 20.
+  /// C16: the limit in records, the limit in bytes, and the remaining records of 20.
   @Test(
     arguments: [(20, nil, 20), (19, nil, 17), (10, nil, 9), (1, nil, 0), (10, 2000, 9), (10, 500, 4), (19, 1999, 17)]
       as [(Int64, Int64?, Int)])
@@ -65,7 +65,7 @@ import Testing
     #expect(try left() == names((20 - expected)..<20))
   }
 
-  /// C7: bytes that are left of 2000.
+  /// C7: the target and the remaining records of 20.
   @Test(arguments: [(1.0, 10), (0.5, 5), (0.999, 9), (0.001, 0)]) func theTargetIsAChoice(
     target: Double, expected: Int
   ) throws {
@@ -84,7 +84,7 @@ import Testing
     #expect(try cache.store { $0.limits.freeSpaceFloor = .max }.collect().evicted == 0)
   }
 
-  /// C7: SPTPersistentCache orders by the fraction of a second.
+  /// C7: unlike this library, SPTPersistentCache orders by fractions of a second.
   @Test(arguments: remembered) func nothingOlderSurvivesTheSecondOfTheBoundary(remembered: Int) throws {
     try fill(10, spacing: 0)
     cache.clock.advance(by: 1)
@@ -98,13 +98,13 @@ import Testing
     #expect(kept.isSubset(of: names(10..<20)))
   }
 
-  /// C7: large ones in the second of the boundary do not save smaller, older ones.
+  /// C7: large records in the second of the boundary do not protect smaller, older ones.
   @Test func oldestFirstWhateverTheSizes() throws {
     try fill(9, spacing: 0)
     cache.clock.advance(by: 1)
     let store = try cache.store()
     for index in 10..<13 { try store.store(payload(436), for: name(index), ttl: .seconds(1_000_000)) }
-    // 2400 bytes; 1000 to be freed: the nine old ones and one of the young.
+    // 1000 of 2400 bytes must be freed, which takes the nine old records and one young record.
     let report = try cache.store { $0.limits.size = 1556 }.collect()
     #expect(report.evicted == 10)
     #expect(report.bytesAfter == 1000)
@@ -130,14 +130,14 @@ import Testing
     #expect(rest.evicted == 0 && rest.bytesAfter == 1000)
   }
 
-  /// C7, C31: one from 1970, one from the end of time, many of now.
+  /// C7, C31: records from 1970, from the end of the time range, and from now.
   @Test(arguments: BlobStore.Eviction.allCases) func wideSpreadOfTimes(eviction: BlobStore.Eviction) throws {
     try fill(30, spacing: 1)
     for (file, time) in [("a", 0), ("b", UInt64(Int64.max)), ("c", .max), ("d", 1), ("e", UInt64(Int64.max) - 8191)] {
       let header = RecordHeader(ttl: UInt64(Int64.max), updateTime: time, payloadSize: 0)
       try cache.write(record(header, [UInt8](repeating: 7, count: 36)), to: file)
     }
-    // 35 records; 18 are left: the two oldest and fifteen of now go; or those ahead too, instead of three of now.
+    // 18 of 35 records remain: the two oldest and fifteen current ones, or three ahead and twelve more, are evicted.
     let report = try cache.store {
       $0.limits.size = 2000
       $0.limits.eviction = eviction
@@ -147,9 +147,9 @@ import Testing
     #expect(try left() == expected)
   }
 
-  /// C7: all times at the end of a header's range.
+  /// C7: all times are at the end of a header's range.
   @Test func timesAtTheEndOfTheRange() throws {
-    // Of no clock that was ahead (C25): it has come that far.
+    // The clock has advanced this far, so these records are not ahead of it (C25).
     cache.clock.now = UnixTime(seconds: .max)
     let store = try cache.store { $0.limits.size = 500 }
     for index in 0..<10 {
@@ -161,7 +161,7 @@ import Testing
     #expect(try left() == ["0", "1", "2", "3"])
   }
 
-  /// C6: a volume that can spare nothing.
+  /// C6: a volume without any free space.
   @Test func freeSpaceFloorEvictsAllThatIsUnlocked() throws {
     try fill(20, spacing: 1) { $0 == 3 }
     let store = try cache.store {
@@ -178,14 +178,14 @@ import Testing
     try cache.write([UInt8](repeating: 7, count: 500), to: "da/damaged")
     try cache.write([UInt8](repeating: 7, count: 10), to: ".quarantine/q")
     let report = try cache.store { $0.limits.size = 1500 }.collect()
-    // 1510 bytes, 1350 may stay.
+    // Of 1510 bytes, 1350 may remain.
     #expect(report.evicted == 2)
     #expect(report.bytesAfter == 1310)
     #expect(try cache.exists("da/damaged"))
     #expect(try cache.exists(".quarantine/q"))
   }
 
-  /// C8: the size pass after an expiry pass that saw one file; what is expired goes first, being oldest.
+  /// C8: a size pass follows an expiry pass that examined one file. Expired records are evicted first, as the oldest.
   @Test func sizePassRunsOverAllAfterAnExpiryPassCutShort() throws {
     try fill(20, spacing: 1)
     try cache.write([UInt8](repeating: 7, count: 10), to: ".quarantine/q")
@@ -200,7 +200,7 @@ import Testing
     #expect(try left().count == 8)
   }
 
-  /// C7, C10: locked after it was measured.
+  /// C7, C10: a record that is locked after it was measured is not evicted.
   @Test func recordLockedDuringTheCollectionStays() throws {
     let trace = CallTrace()
     let cache = cache
@@ -209,7 +209,7 @@ import Testing
     let locked = name(0)
     let store = try cache.store(files: trace.files) { $0.limits.size = 100 }
     trace.onCall { call, _ in
-      // Between the two passes.
+      // This is between the two passes.
       guard call == .volumeStatus else { return nil }
       trace.onCall(nil)
       #expect(throws: Never.self) { try other.lock(locked) }

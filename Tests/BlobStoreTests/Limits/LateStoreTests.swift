@@ -12,7 +12,7 @@ import Testing
 
   init() throws { cache = try Cache() }
 
-  /// The collection has looked at the limits for the last time. Its thread makes another one.
+  /// The collection has checked the limits for the last time, so its thread starts another one.
   @Test func aStoreAfterTheLastLookIsNotForgotten() throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files) {
@@ -27,7 +27,7 @@ import Testing
     }
     let storing = ObjectIdentifier(Thread.current)
     let hasStored = Atomic(false)
-    // The thread looks at the volume before and after its work.
+    // The thread queries the volume before and after its work.
     trace.onCall { call, _ in
       guard call == .volumeStatus, ObjectIdentifier(Thread.current) != storing,
         let usage = try? store.usageEstimate(), usage.bytes <= 1000
@@ -37,7 +37,7 @@ import Testing
       hasStored.store(true, ordering: .relaxed)
       return nil
     }
-    // The plan holds the store, which holds it.
+    // The interception and the store hold each other.
     defer { trace.onCall(nil) }
     try store.store(payload(36), for: "one more")
     store.waitForCollection()

@@ -7,7 +7,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, M: limits kept by stores.
+/// Spec/Semantics.md, M: limits enforced by stores.
 @Suite(.timeLimit(.minutes(30))) struct LimitTests {
   let cache: Cache
   static let slack: Int64 = 16 << 20
@@ -23,7 +23,7 @@ import Testing
     }
   }
 
-  /// M1: in bytes, in records, and for one process alone.
+  /// M1: limits in bytes, in records, and for exclusive use by one process.
   @Test(
     arguments: [(1000, nil, .shared), (nil, 10, .shared), (1000, nil, .exclusive)]
       as [(Int64?, Int64?, BlobStore.Sharing)])
@@ -47,7 +47,7 @@ import Testing
     #expect(try store.usageEstimate()?.bytes == 900)
   }
 
-  /// M1: stores that come when the collection under way, its own or another process's, has looked and is about to end.
+  /// M1: stores during the end of a collection, by the same or another process, that has checked the limits already.
   @Test(arguments: [true, false]) func whoComesDuringACollectionIsNotForgotten(isOwn: Bool) throws {
     let store = try store { $0.limits.size = 1000 }
     for key in 0..<10 {
@@ -63,10 +63,10 @@ import Testing
         for key in 0..<10 {
           #expect(throws: Never.self) { try store.store(payload(36), for: "late \(key)") }
         }
-        // Time for its thread to find that another process is collecting.
+        // The thread needs time to detect that another process is collecting.
         if !isOwn { usleep(50_000) }
       })
-    // It holds the store, which holds it.
+    // The observer and the store hold each other.
     defer { collector.observeCollections(by: CollectionObserver(willBegin: {}, didRemove: { _ in }, didEnd: { _ in })) }
     if isOwn { try store.store(payload(36), for: "one more") } else { _ = try collector.collect() }
     store.waitForCollection()
@@ -75,7 +75,7 @@ import Testing
     #expect(try store.contains("late 9"))
   }
 
-  /// M1: without the option, stores collect nothing.
+  /// M1: without the option, stores start no collection.
   @Test func aStoreMayLeaveItToOthers() throws {
     let store = try cache.store { $0.limits.size = 1000 }
     for key in 0..<30 { try store.store(payload(36), for: "key \(key)") }
@@ -84,7 +84,7 @@ import Testing
     #expect(try store.statistics().passes == 0)
   }
 
-  /// M2: the first store counts what was there before the counters.
+  /// M2: the first store counts the records that are older than the counters.
   @Test func theFirstStoreFindsOutWhatThereIs() throws {
     let other = try cache.store()
     for key in 0..<30 {
@@ -120,7 +120,7 @@ import Testing
     try store.store(payload(936), for: "key")
   }
 
-  /// M4: nothing can be evicted.
+  /// M4: no record can be evicted.
   @Test func aStoreBeyondTheBoundIsRefusedWhereAllIsLocked() throws {
     let store = try store { $0.limits.size = 1 << 20 }
     let big = payload(1_000_000)
@@ -129,19 +129,19 @@ import Testing
       while stored < 30 {
         try store.store(big, for: "locked \(stored)", locks: .one)
         stored += 1
-        // A store that overlaps a collection may count twice until the next one.
+        // A store during a collection may be counted twice until the next one.
         store.waitForCollection()
       }
     }
     #expect(error?.key == BlobKey("locked \(stored)"))
     #expect(stored == Int((1 << 20) + Self.slack - (1 << 20) / 100) / 1_000_064)
-    // What takes no more room than it had is not refused, and loads and removals go on.
+    // A store that needs no additional room is not refused, and loads and removals succeed.
     try store.store(big, for: "locked 0", locks: .one)
     #expect(try store.load("locked 1") != nil)
     let passes = try store.statistics().passes
     expect(.limitReached) { try store.store(big, for: "other") }
     store.waitForCollection()
-    // Told by the first that it is of no use, it asks for no others until its time is over.
+    // The first collection reports that it was of no use, so the store requests no others until its timeout.
     #expect(try store.statistics().passes <= passes + 2)
     #expect(try cache.files().count { $0.contains(".tmp-") } == 0)
     try store.unlock("locked 1")
@@ -149,7 +149,7 @@ import Testing
     try store.store(big, for: "other")
   }
 
-  /// M4: threads of several stores, as processes have them, on one directory.
+  /// M4: threads of several stores, as in several processes, on one directory.
   @Test(arguments: [BlobStore.Sharing.shared]) func aSteadyStreamNeverExceedsTheBound(sharing: BlobStore.Sharing) throws
   {
     let cache = cache
@@ -185,7 +185,7 @@ import Testing
     #expect(try stores[0].statistics().evicted > 100)
   }
 
-  /// M4: what waits for room finds it, though without it the limit is kept; whether the victims are known already or not.
+  /// M4: a record that waits for room gets it, although the limit is kept without it, with and without known victims.
   @Test(arguments: [BlobStore.Recycling.automatic, .off], [false, true])
   func aLargeRecordIsGivenRoom(recycling: BlobStore.Recycling, knowsVictims: Bool) throws {
     let mebibyte: Int64 = 1 << 20
@@ -211,7 +211,7 @@ import Testing
     #expect(after.records > 1)
   }
 
-  /// A store that has that limit, and has stored records of a mebibyte.
+  /// Returns a store with a limit of 24 MiB that contains `count` records of a mebibyte.
   private func storeOf24Mebibytes(_ trace: CallTrace, after count: Int) throws -> BlobStore {
     let store = try store(files: trace.files) {
       $0.limits.size = 24 << 20
@@ -226,7 +226,7 @@ import Testing
     return store
   }
 
-  /// M4: what has found room, and what only tries whether it has, is not there twice for the collection that makes room.
+  /// M4: a record that has found room, or is probing for it, is not counted twice by the collection that makes room.
   @Test func whatHasFoundRoomIsCountedOnce() throws {
     let trace = CallTrace()
     let store = try storeOf24Mebibytes(trace, after: 26)
@@ -235,7 +235,7 @@ import Testing
     trace.onCall { call, path in
       guard ObjectIdentifier(Thread.current) == storing else { return nil }
       if call == .publication, path.string.hasSuffix("/large") { isPublished.store(true, ordering: .relaxed) }
-      // Its next call.
+      // This is the next call of the store.
       if call == .freeStripe, isPublished.load(ordering: .relaxed) { store.waitForCollection() }
       return nil
     }
@@ -245,7 +245,7 @@ import Testing
     #expect(try store.usage().records > 1)
   }
 
-  /// M4: nor for a walk that began when it still waited, whether the counters fall below what they were then or not.
+  /// M4: nor is it counted twice by a walk that began while it waited, even if the counters fall during the walk.
   @Test(arguments: [20, 3]) func whatFindsRoomDuringAWalkIsCountedOnce(removals: Int) throws {
     let trace = CallTrace()
     let store = try storeOf24Mebibytes(trace, after: 23)
@@ -268,7 +268,7 @@ import Testing
     #expect(try store.usageEstimate()?.bytes == store.usage().bytes)
   }
 
-  /// M5: a steady stream walks the directory once in a while only.
+  /// M5: a steady stream of stores walks the directory only occasionally.
   @Test func nextVictimsSpareWalks() throws {
     let store = try store { $0.limits.size = 100_000 }
     for key in 0..<3000 {
@@ -284,7 +284,7 @@ import Testing
     #expect(left.count >= 900 && left.count <= 1000)
   }
 
-  /// M5: those that were touched, locked or stored since are judged again.
+  /// M5: victims that were touched, locked, or stored since are judged again.
   @Test func nextVictimsAreJudgedAgain() throws {
     let store = try store { $0.limits.size = 1000 }
     let other = try cache.store()
@@ -293,7 +293,7 @@ import Testing
       store.waitForCollection()
       cache.clock.advance(by: 1)
     }
-    // Two are gone; the next would be 2, 3 and 4.
+    // Two records have been evicted; the next victims would be 2, 3, and 4.
     #expect(try other.touch("key 2") == .done)
     #expect(try other.lock("key 3") == .done)
     try other.store(payload(36), for: "key 4")
@@ -306,13 +306,13 @@ import Testing
     #expect(left == Set([2, 3, 4, 7, 8, 9, 10, 11, 12].map { "key \($0)" }))
   }
 
-  /// M6: the file with the record has no room, until a collection has made some.
+  /// M6: the record's file has no room until a collection has made some.
   @Test(arguments: [SystemCall.write, .creation, .publication]) func aFullVolumeLeadsToACollectionAndOneMoreTry(
     call: SystemCall
   ) throws {
     let trace = CallTrace()
     let cache = cache
-    // A file that is overwritten needs no room.
+    // Overwriting a file would need no room.
     let store = try store(files: trace.files) { $0.recycling = .off }
     try cache.store().store(payload(5), for: "expired", ttl: .seconds(1))
     try store.store(payload(5), for: "key")
@@ -325,13 +325,13 @@ import Testing
     try store.store(payload(6), for: "key")
     #expect(try store.load("key")?.payload == payload(6))
     #expect(try store.statistics().passes == 1)
-    // And so each time.
+    // Each full volume leads to a collection.
     try cache.store().store(payload(5), for: "expired", ttl: .seconds(1))
     cache.clock.advance(by: 2)
     try store.store(payload(7), for: "key")
     #expect(try store.load("key")?.payload == payload(7))
     #expect(try store.statistics().passes == 2)
-    // But not again within a minute of one that was in vain.
+    // After a useless collection, the next one starts a minute later at the earliest.
     try cache.store().store(payload(5), for: "expired", ttl: .seconds(1), locks: .one)
     cache.clock.advance(by: 2)
     for _ in 0..<2 {
@@ -343,7 +343,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(7))
   }
 
-  /// M7: the collection under way ends with its store.
+  /// M7: a running collection ends when its store is released.
   @Test func aStoreThatGoesEndsItsCollection() throws {
     let trace = CallTrace()
     let other = try cache.store()
@@ -355,7 +355,7 @@ import Testing
         hasBegun.open()
         isGoing.wait()
       }
-      // All that it would evict would take a second.
+      // All evictions together would take a second.
       if call == .unlink || call == .rename { usleep(5000) }
       return nil
     }
@@ -371,10 +371,10 @@ import Testing
 }
 
 extension Cache {
-  /// Bytes of the record files that lay there at one moment, by the file system's word; perhaps not of all.
+  /// Returns a lower bound of the bytes of all record files at one moment, as the file system reports them.
   ///
-  /// Names are not given twice. So what two listings show lay there together when the first had ended. Those of a single one
-  /// may have followed each other.
+  /// Names are never reused, so all files in two listings existed together when the first one ended. The files in a
+  /// single listing may have existed one after another.
   fileprivate func recordBytes() throws -> Int64 {
     let first = try recordSizes()
     let second = try recordSizes()

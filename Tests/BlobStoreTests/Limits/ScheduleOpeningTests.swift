@@ -4,7 +4,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// A schedule of a directory whose store is opened for each pass.
+/// A schedule that opens the store of its directory for each pass.
 @Suite(.timeLimit(.minutes(30))) struct ScheduleOpeningTests {
   private func firstOutcome(
     _ opening: @escaping @Sendable () throws(BlobStoreError) -> BlobStore
@@ -37,7 +37,7 @@ import Testing
     #expect(openings.withLock { $0 } == 1)
   }
 
-  /// By the clock of the store, as every pass.
+  /// The time of the last pass is compared to the clock of the store.
   @Test func aPassThatWasMadeLatelyIsSeen() async throws {
     let cache = try Cache()
     let store = try cache.store()

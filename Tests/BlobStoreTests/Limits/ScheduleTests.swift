@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// What a schedule asks and does, recorded; a pass ends when the test says so.
+/// Records the work of a schedule; a pass ends when the test allows it.
 private final class Passes: Sendable {
   let time = ManualClock()
   let last = Lock<UnixTime?>(nil)
@@ -26,7 +26,7 @@ private final class Passes: Sendable {
     self.body = body
   }
 
-  /// A schedule whose passes are recorded here.
+  /// Returns a schedule whose passes are recorded here.
   func schedule(
     _ timing: BlobStore.CollectionTiming, _ clock: ManualScheduleClock, slots: CollectionSlots? = nil
   ) throws -> CollectionSchedule {
@@ -160,7 +160,7 @@ extension CollectionSchedule.Outcome {
     await schedule.stopped()
     guard case .finished(let report)? = await passes.next() else { return #expect(Bool(false), "no report") }
     #expect(report.wasCutShort)
-    // Stopped is stopped.
+    // A stopped schedule cannot be started again.
     try schedule.start()
     schedule.resume()
     schedule.waitUntilStopped()
@@ -229,7 +229,7 @@ extension CollectionSchedule.Outcome {
       return BlobStore.CollectionReport(directory: "cache")
     }
     let second = try passes.schedule(BlobStore.CollectionTiming(), clock, slots: slots)
-    // Long enough for it to stand in line; if it is not, this finds less.
+    // This is long enough for the schedule to queue for the slot; otherwise, the test detects less.
     SystemClock.sleep(microseconds: 50_000)
     second.pause()
     first.stop()

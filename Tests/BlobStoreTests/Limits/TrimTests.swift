@@ -17,7 +17,7 @@ import Testing
     store = try cache.store()
   }
 
-  /// Stores records of 100 bytes a second apart, the first one first.
+  /// Stores records of 100 bytes, a second apart, in ascending order.
   private func fill(_ count: Int, locked: (Int) -> Bool = { _ in false }) throws {
     for index in 0..<count {
       try store.store(payload(36), for: name(index), ttl: .seconds(1_000_000), locks: locked(index) ? .one : .none)
@@ -31,7 +31,7 @@ import Testing
 
   private func names(_ indices: some Sequence<Int>) -> Set<BlobKey> { Set(indices.map(name)) }
 
-  /// Q2: bytes that are asked for, records that are left of 20; however many are remembered.
+  /// Q2: the requested bytes and the remaining records of 20, for any number of remembered records.
   @Test(
     arguments: [(3000, 20), (2000, 20), (1999, 19), (1050, 10), (1000, 10), (99, 0), (0, 0), (-1, 0)]
       as [(Int64, Int)], [1 << 17, 4, 0])
@@ -89,7 +89,7 @@ import Testing
     #expect(try left() == names(stride(from: 0, to: 10, by: 2)))
   }
 
-  /// Q1: expired records, newer than all others, make room first.
+  /// Q1: expired records are removed first, although they are newer than all others.
   @Test func whatHasExpiredGoesFirst() throws {
     try fill(5)
     for index in 0..<5 { try store.store(payload(36), for: BlobKey("brief \(index)"), ttl: .seconds(1)) }
@@ -100,7 +100,7 @@ import Testing
     #expect(try left() == names(1..<5))
   }
 
-  /// Q1: the limits of the configuration are kept too.
+  /// Q1: the limits of the configuration remain in force.
   @Test func aGoalThatIsReachedDoesNotSuspendTheLimits() throws {
     try fill(20)
     let limited = try cache.store { $0.limits.count = 10 }
@@ -129,7 +129,7 @@ import Testing
     #expect(try left().count == 10 - Int(report.evicted))
   }
 
-  /// Q5: it becomes younger, smaller or locked after the walk has met it.
+  /// Q5: the record becomes younger, smaller, or locked after the walk has visited it.
   @Test(arguments: ["touch", "store", "lock"]) func whatHasChangedSinceItWasMetIsJudgedAgain(change: String) throws {
     let trace = CallTrace()
     let cache = cache
@@ -162,7 +162,7 @@ import Testing
   }
 }
 
-/// A number that any thread may add to.
+/// A thread-safe counter.
 private final class Tally: Sendable {
   private let value: Mutex<Int>
   init(_ value: Int) { self.value = Mutex(value) }

@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, C27: what is evicted is what a walk has met, and not what has taken its place.
+/// Spec/Semantics.md, C27: only the record that a walk has visited is evicted, not its replacement.
 @Suite(.timeLimit(.minutes(30))) struct VictimTests {
   let cache: Cache
   let trace = CallTrace()
@@ -17,19 +17,19 @@ import Testing
     case stored, removedAndStored, recycled
   }
 
-  /// C27: two stores within a second are two, also where the second file is the first one's in the file system.
+  /// C27: two stores within a second differ, even if the second file reuses the first one's inode.
   @Test(arguments: [1 << 17, 0], Replacement.allCases) func aRecordStoredAnewWithinTheSecondStays(
     remembered: Int, replacement: Replacement
   ) throws {
     let (cache, trace) = (cache, trace)
-    // Equal bytes in another file; or other bytes, perhaps in the same file, within the same tick.
+    // The replacement has equal bytes in another file, or other bytes, perhaps in the same file within the same tick.
     let anew = payload(36, replacement == .removedAndStored ? 2 : 1)
     let other = try cache.store { $0.recycling = replacement == .recycled ? .automatic : .off }
     try other.store(payload(36), for: "aged")
     cache.clock.advance(by: 10)
     try other.store(payload(36), for: "young")
     trace.onCall { call, _ in
-      // The victim's.
+      // The stripe is the victim's.
       guard call == .takeStripe else { return nil }
       trace.onCall(nil)
       cache.clock.advance(by: -10)
@@ -48,7 +48,7 @@ import Testing
     options.rememberedRecords = remembered
     let report = try store.collect(options)
     #expect(try store.load("aged", touching: false)?.payload == anew)
-    // Where the walk has remembered records, the next one goes for it. Else a walk decides, and has met the other one.
+    // A walk with remembered records evicts the next one. Otherwise, a second walk decides, and has seen both.
     #expect(report.evicted == (remembered > 0 ? 1 : 0))
     #expect(try cache.files() == (remembered > 0 ? ["ag/aged"] : ["ag/aged", "yo/young"]))
   }
@@ -65,7 +65,7 @@ import Testing
       store.waitForCollection()
       cache.clock.advance(by: 1)
     }
-    // Two are gone; the next would be 2, 3 and 4.
+    // Two records have been evicted; the next victims would be 2, 3, and 4.
     cache.clock.advance(by: -9)
     try other.store(payload(36, 2), for: "key 2")
     cache.clock.advance(by: 9)
@@ -79,7 +79,7 @@ import Testing
     #expect(left == Set([2, 5, 6, 7, 8, 9, 10, 11, 12].map { "key \($0)" }))
   }
 
-  /// C27, C7: an unchanged record goes.
+  /// C27, C7: an unchanged record is evicted.
   @Test func anUnchangedVictimGoes() throws {
     let other = try cache.store()
     let store = try cache.store {

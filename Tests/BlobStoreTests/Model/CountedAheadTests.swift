@@ -7,9 +7,10 @@ import Testing
 
 @testable import BlobStore
 
-/// Invariant I5: the counters never say less than what lies in the directory, at no step of a change, whether it succeeds or not.
+/// Invariant I5: the counters never report less than the directory contains, at any step of a change, even if it
+/// fails.
 ///
-/// A limit is enforced by the counters. So a count that is too low would let the directory outgrow its limit.
+/// A limit is enforced by the counters, so the directory would outgrow its limit if a count were too low.
 @Suite struct CountedAheadTests: PackedSuite {
   let cache: Cache
 
@@ -50,7 +51,7 @@ import Testing
     }
   }
 
-  /// What is wrong with the counters; nil if nothing is.
+  /// Returns a description of the missing counts, or `nil` if the counters are sufficient.
   private static func shortfall(of store: BlobStore) throws -> String? {
     let (usage, estimate) = (try store.usage(), try #require(try store.usageEstimate()))
     guard estimate.bytes < usage.bytes || estimate.records < usage.records else { return nil }
@@ -58,7 +59,7 @@ import Testing
       "\(estimate.bytes) bytes of \(estimate.records) records are counted, and \(usage.bytes) of \(usage.records) are there"
   }
 
-  /// Where nothing is packed, there is nothing to unpack.
+  /// Without packing, no record can be unpacked.
   private static var changes: [(Change, BlobStore.Packing)] {
     Change.allCases.flatMap { change in
       [(change, .upTo(8192))] + (change == .unpack ? [] : [(change, BlobStore.Packing.off)])
@@ -88,7 +89,7 @@ import Testing
     #expect(try Self.shortfall(of: observer) == nil)
   }
 
-  /// Each call fails once. What was counted for nothing is taken back: a record that is there stays counted.
+  /// Each call fails once. The count of a failed store is reverted, but an existing record stays counted.
   @Test(arguments: changes)
   func noFailureLeavesARecordUncounted(change: Change, packing: BlobStore.Packing) throws {
     var (failing, wasReached) = (0, true)
@@ -102,7 +103,7 @@ import Testing
         defer { calls.add(1) }
         return calls.value == failing ? .fail(.ioError) : nil
       }
-      // Whether the change succeeds all the same is not what is tested here.
+      // The result of the change is irrelevant here.
       _ = try? change.make(in: store)
       trace.onCall(nil)
       wasReached = calls.value > failing
@@ -112,7 +113,7 @@ import Testing
     #expect(failing > 1)
   }
 
-  /// A collection that runs while a record is counted, and not in its place yet, does not take the count away.
+  /// A collection that runs after a record is counted, and before it is published, does not reset the count.
   @Test(arguments: [BlobStore.Packing.off, .upTo(8192)])
   func aCollectionLeavesTheCountOfAStoreUnderWay(packing: BlobStore.Packing) throws {
     let trace = CallTrace()
@@ -125,7 +126,7 @@ import Testing
         return nil
       }
       publications.add(1)
-      // The key is held meanwhile, so the collection waits as long as it is patient.
+      // The key is held, so the collection waits until its timeout.
       #expect(throws: Never.self) { _ = try LockOrder.outside { try other.collect() } }
       return nil
     }

@@ -8,7 +8,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Faults that the crash tests found, each at its one call.
+/// Regression tests for faults found by the crash tests, each with its one failing call.
 @Suite struct FailingCallTests {
   let directory: TemporaryDirectory
   let plan = FailingCall()
@@ -17,7 +17,7 @@ import Testing
     directory = try TemporaryDirectory()
   }
 
-  /// Fails one call, once it is told which.
+  /// Fails a single call that the test selects.
   final class FailingCall: Sendable {
     private let refusesMaps = Lock(false)
     private let choose = Lock<(@Sendable (SystemCall, FilePath) -> Bool)?>(nil)
@@ -26,7 +26,7 @@ import Testing
       choose.withLock { $0 = isChosen }
     }
 
-    /// Memory is not shared from now on.
+    /// Makes all later mappings of shared memory fail.
     func refuseMaps() { refusesMaps.withLock { $0 = true } }
 
     func interception(of call: SystemCall, _ path: FilePath) -> Files.Interception? {
@@ -51,7 +51,7 @@ import Testing
       files: .still { plan.interception(of: $0, $1.path) })
   }
 
-  /// The stripe's byte stayed locked for as long as the process lived, and other processes' changes of the key were `busy`.
+  /// The stripe's byte stayed locked while the process lived, and changes by other processes were `busy`.
   @Test func statusOfTheControlFileThatFailsLeavesNoLock() throws {
     plan.refuseMaps()
     let first = try store()
@@ -62,7 +62,7 @@ import Testing
     #expect(try second.lock("key") == .done)
   }
 
-  /// A record that could be listed but not opened again was passed over in silence.
+  /// A record that could be listed, but not opened again, was skipped without a report.
   @Test(arguments: [BlobStore.RemovalScope.locked, .unlocked]) func wipeReportsWhatItCannotExamine(
     scope: BlobStore.RemovalScope
   ) throws {

@@ -6,10 +6,10 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Every call of every operation fails in turn: what is reported is what failed, and nothing else has happened.
+/// Every call of every operation fails once: the operation reports that error, and has no side effect.
 ///
-/// Serialized, because descriptors are counted. BLOBCACHE_TEST_LONG=1 tries every error at every call; else every call
-/// at full durability, which makes all the calls the others make, meets `errorsPerCall` of them, chosen by the seed.
+/// Serialized, because descriptors are counted. BLOBCACHE_TEST_LONG=1 tries every error at every call. Otherwise,
+/// each call at full durability, which includes the calls of all levels, fails with `errorsPerCall` seeded errors.
 @Suite(.serialized) struct FaultTests {
   static let errors: [Errno] = [
     .ioError, .noSpace, .diskQuotaExceeded, .readOnlyFileSystem, .permissionDenied, .tooManyOpenFiles,
@@ -20,7 +20,7 @@ import Testing
   static let durabilities: [BlobStore.Durability] = [.none, .automatic, .full]
   static let isLong = ProcessInfo.processInfo.environment["BLOBCACHE_TEST_LONG"] == "1"
 
-  /// A test that looks for a fault's trace in everything an operation leaves.
+  /// A fault, together with a flag that indicates whether the rest of the script is played after it.
   struct Case: CustomStringConvertible {
     var call: Int
     var errno: Errno
@@ -30,13 +30,13 @@ import Testing
     var description: String { "call \(call), \(errno), \(persistence)" }
   }
 
-  /// The cases of a script with this many calls.
+  /// Returns the cases of a script with this many calls.
   static func cases(callCount: Int, errorsPerCall: Int = errorsPerCall, seed: UInt64) -> [Case] {
     var generator = SeededGenerator(seed: seed)
     return (1...callCount).flatMap { call in
       let chosen = isLong ? errors : Array(errors.shuffled(using: &generator).prefix(errorsPerCall))
       return chosen.flatMap { errno -> [Case] in
-        // Interrupted for ever is tried again for ever.
+        // A call that is interrupted forever is retried forever.
         let both: [FaultPlan.Persistence] = errno == .interrupted ? [.once] : [.once, .fromThenOn]
         let persistences = isLong ? both : [both.randomElement(using: &generator) ?? .once]
         return persistences.map {
@@ -53,7 +53,7 @@ import Testing
     try Self.expectHarmless(script, durability, errorsPerCall: durability == .full ? Self.errorsPerCall : 1, seed: seed)
   }
 
-  /// Failed calls on a kernel without `openat2`, `renameat2` and files without a name.
+  /// Failed calls on a kernel without `openat2`, `renameat2`, and unnamed files.
   @Test(.timeLimit(.minutes(30)), arguments: FaultScript.all)
   func everyFailedCallIsReportedAndHarmlessOnOldKernels(script: FaultScript) throws {
     let seed = SeededGenerator.announcedSeed(
@@ -78,7 +78,7 @@ import Testing
       run.plan.arm(FaultPlan.Fault(harm.errno, call: harm.call, harm.persistence))
       let mismatches = try run.play(finishes: harm.finishes)
       #expect(mismatches.isEmpty, "seed \(seed), \(script) at \(durability): \(harm)")
-      // One is enough to look into.
+      // One failure is enough to investigate.
       guard mismatches.isEmpty else { return }
     }
   }
@@ -103,7 +103,7 @@ import Testing
       #expect(try run.play() == [], "transfer \(short)")
       if run.plan.transfers > whole.plan.transfers { cut += 1 }
     }
-    // A transfer that meets the end of a file has nothing to be cut.
+    // A transfer at the end of a file cannot be shortened.
     #expect(cut > whole.plan.transfers / 4)
   }
 
@@ -122,7 +122,7 @@ import Testing
 
   // MARK: The harness
 
-  /// An operation that hides its error is found.
+  /// The harness detects an operation that hides its error.
   @Test func harnessFindsAnIgnoredError() throws {
     let script = try #require(FaultScript.all.first)
     var run = try FaultRun(script, .none)
@@ -130,13 +130,13 @@ import Testing
       let result = operation.perform(on: store)
       return result.error?.errno == .noSpace ? StoreResult(answer: .done) : result
     }
-    // The first writes the settings, and the third the control file, for which there need not be room.
+    // The first write stores the settings and the third one the control file, which may fail without an error.
     run.plan.arm(FaultPlan.Fault(.noSpace, call: 4, of: [.write]))
     #expect(try !run.play().isEmpty)
     #expect(run.plan.failed.count == 1)
   }
 
-  /// A lock that is not given back to the file is found, although it was acknowledged.
+  /// The harness detects a lock that is acknowledged, but not stored in the file.
   @Test func harnessFindsADroppedLock() throws {
     let script = try #require(FaultScript.all.first { $0.name == "locks" })
     var run = try FaultRun(script, .none)

@@ -7,9 +7,9 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Random operations, done to a store and to a dictionary: every answer and every byte of the directory must agree.
+/// Applies random operations to a store and to a dictionary: all answers, and all bytes of the directory, must agree.
 @Suite struct ModelTests {
-  /// Operations of each of the 24 ways to lay out and write records: about 48,000 in all.
+  /// The number of operations for each of the 24 layouts and record formats: about 48,000 in all.
   static let operationsPerRun = 2_000
 
   @Test(.timeLimit(.minutes(30)), arguments: RecordNaming.allCases, [nil] + RecordArrangement.allCases)
@@ -28,7 +28,7 @@ import Testing
     }
   }
 
-  /// The same where small records lie in packs, and change between a pack and a file.
+  /// The same test with small records in packs, where records move between a pack and a file.
   @Test(.timeLimit(.minutes(30)), arguments: [RecordNaming.encoded, .sha256], [600, 8192])
   func aStoreThatPacksIsTheSameDictionary(naming: RecordNaming, largest: Int) throws {
     let seed = SeededGenerator.announcedSeed(
@@ -46,7 +46,7 @@ import Testing
     }
   }
 
-  /// Looks that never wait answer as the others do, where they answer; a touch that they owe is made up for.
+  /// Nonblocking lookups, if they answer, return the same answers as other lookups. A deferred touch is made up for.
   @Test(.enabled(if: SystemCall.hasCachedLooks)) func looksThatNeverWaitAreOfTheSameDictionary() throws {
     let seed = SeededGenerator.announcedSeed(
       for: "looksThatNeverWaitAreOfTheSameDictionary", environment: ProcessInfo.processInfo.environment)
@@ -63,7 +63,7 @@ import Testing
     #expect(answers > Self.operationsPerRun / 20)
   }
 
-  /// The harness finds what is planted: locks that are acknowledged and not taken.
+  /// The harness detects a planted fault: locks that are acknowledged but not stored.
   @Test func modelFindsADroppedLock() throws {
     var run = try ModelRun(seed: 7, configuration: ModelRun.configuration(.init(), .checksummed))
     var isDropped = false
@@ -78,7 +78,7 @@ import Testing
     #expect(isDropped)
   }
 
-  /// A touch that never takes place is seen too, although no answer of its own tells.
+  /// The harness detects a missing touch, too, although no answer shows it immediately.
   @Test func modelFindsALostTouch() throws {
     var run = try ModelRun(seed: 7, configuration: ModelRun.configuration(.init(), .checksummed))
     run.perform = { operation, store in
@@ -99,16 +99,16 @@ import Testing
 }
 
 extension BlobStore.Configuration {
-  /// A limit that some dozens of records exceed.
+  /// Sets a limit that a few dozen records exceed.
   fileprivate mutating func evict(_ eviction: BlobStore.Eviction) {
     limits.size = 20_100
     limits.eviction = eviction
-    // So that there is something left to evict.
+    // Long-lived records ensure that some are left to evict.
     expiry.defaultTimeToLive = .seconds(100_000)
   }
 }
 
-/// A store and its model, side by side.
+/// A store together with its model.
 private struct ModelRun {
   private let directory: TemporaryDirectory
   private let clock = ManualClock()
@@ -116,9 +116,9 @@ private struct ModelRun {
   private var store: BlobStore
   private var model: StoreModel
   private var operations: RandomOperations
-  /// Hard links to records as `cp -al` makes them, and what they held.
+  /// Hard links to records, as `cp -al` creates them, and their contents.
   private var backups: [(url: URL, bytes: Data)] = []
-  /// How an operation is done; a test plants its bug here.
+  /// Performs an operation; a test plants its fault here.
   var perform: (StoreOperation, BlobStore) throws -> StoreResult = { $0.perform(on: $1) }
 
   static func configuration(
@@ -145,7 +145,7 @@ private struct ModelRun {
     operations = RandomOperations(seed: seed, naming: configuration.layout.naming)
   }
 
-  /// - Returns: the first mismatches; none if there are none.
+  /// - Returns: The first mismatches, or an empty array if store and model agree.
   mutating func compare(operations count: Int) throws -> [String] {
     var history: [String] = []
     for index in 0..<count {
@@ -185,7 +185,7 @@ private struct ModelRun {
     return mismatches
   }
 
-  /// Everything there is, by the store's word and by the file system's.
+  /// Compares all records, as the store and the file system report them.
   private mutating func compareDirectory() throws -> [String] {
     var mismatches = try compare(.records(prefix: "")) + compare(.usage)
     let found = try contents(of: store.directory)
@@ -196,7 +196,7 @@ private struct ModelRun {
     return mismatches
   }
 
-  /// The paths of all records, as they are or would be as files.
+  /// Returns the file paths of all records, including the paths that packed records would have.
   private func remaining() throws -> Set<BlobKey> {
     let packed = try store.records().filter { $0.packed != nil }.compactMap(\.key)
     return Set(try contents(of: store.directory).keys).union(packed.map { BlobKey(model.path(of: $0).relative) })
@@ -215,9 +215,7 @@ private struct ModelRun {
 }
 
 extension StoreOperation {
-  /// Does it by a look that never waits.
-  ///
-  /// - Returns: nil if that has no answer.
+  /// Performs the operation as a nonblocking lookup, and returns `nil` if that has no answer.
   fileprivate func performIfCached(on store: BlobStore) throws -> StoreAnswer? {
     switch self {
     case .load(let key, let touching):

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Collections of caches that chance made, against the model. BLOBCACHE_TEST_LONG=1 makes 20,000 of them.
+/// Compares collections of random caches to the model. BLOBCACHE_TEST_LONG=1 creates 20,000 of them.
 @Suite struct RandomCacheTests {
   static let count = ProcessInfo.processInfo.environment["BLOBCACHE_TEST_LONG"] == "1" ? 20_000 : 1_000
 

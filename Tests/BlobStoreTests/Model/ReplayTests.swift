@@ -3,8 +3,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What chance has chosen is chosen again by its seed: without that, a printed seed would be of no use. The suites that
-/// have generators of their own say so themselves.
+/// A seed reproduces all random choices; otherwise, a printed seed would be useless. Suites with separate generators
+/// have their own tests of this.
 @Suite struct ReplayTests {
   /// The published values for the seed 1234567 (Vigna, splitmix64.c).
   @Test func theGeneratorIsSplitMix() {
@@ -17,7 +17,7 @@ import Testing
   @Test func aSeedIsTakenFromTheEnvironment() {
     let environment = ["BLOBCACHE_TEST_SEED": "18446744073709551615"]
     #expect(SeededGenerator.announcedSeed(for: "test", environment: environment) == .max)
-    // Without one, and with none that is a number, two are the same once in 2^64.
+    // Without a number in the environment, two seeds are equal once in 2^64.
     for environment in [[:], ["BLOBCACHE_TEST_SEED": "x"]] {
       let seeds = (0..<2).map { _ in SeededGenerator.announcedSeed(for: "test", environment: environment) }
       #expect(seeds[0] != seeds[1])

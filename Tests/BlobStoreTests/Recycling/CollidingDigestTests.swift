@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Digests are not keyed: callers that let strangers choose keys may be given two keys of one digest.
+/// Digests are not keyed, so callers that let strangers choose keys may receive two keys with the same digest.
 @Suite struct CollidingDigestTests {
   private let first = CollidingKeys.first
   private let second = CollidingKeys.second
@@ -19,7 +19,7 @@ import Testing
     #expect(digests[0] == digests[1])
   }
 
-  /// Whatever happens to one record, the other one stays as it is.
+  /// A change of one record never affects the record with the same digest.
   @Test(arguments: RecordNaming.allCases) func keysOfOneDigestAreTwoRecords(naming: RecordNaming) throws {
     let cache = try Cache()
     let store = try cache.store { $0.layout.naming = naming }
@@ -43,8 +43,8 @@ import Testing
   #if os(Linux)
     enum Displacement: CaseIterable, Sendable { case removal, replacement, exchange, expiry }
 
-    /// Spec/Recycling.md, "The order of digests". After a power cut, a name may lead to what its file has held before:
-    /// the record of another key with the same digest would be found sound there.
+    /// Spec/Recycling.md, "The order of digests". After a power cut, a name may refer to the former content of its
+    /// file. The record of another key with the same digest would be accepted as sound there.
     @Test(arguments: Displacement.allCases) func fileIsNotOverwrittenWithAnotherRecordOfItsDigest(
       displacement: Displacement
     ) throws {
@@ -68,7 +68,7 @@ import Testing
       #expect(try bench.inode(file(second)) != dead)
       #expect(try bench.inode(".recycled/" + name) == dead)
       #expect(try store.load(second)?.payload == payload(1000, 2))
-      // It is the first key's own still.
+      // The file still belongs to the first key.
       try store.store(payload(1000, 3), for: first)
       #expect(try bench.inode(file(first)) == dead)
       #expect(try store.load(first)?.payload == payload(1000, 3))

@@ -16,7 +16,7 @@
     import Android
   #endif
 
-  /// Spec/Semantics.md, B6 to B9: how much the recycling bin holds, and when it is emptied; what else lies there.
+  /// Spec/Semantics.md, B6 to B9: the capacity of the recycling bin, when it is emptied, and foreign files in it.
   @Suite struct RecyclingBoundTests {
     let bench: RecyclingBench
     private var cache: Cache { bench.cache }
@@ -36,7 +36,7 @@
       for index in 0..<8 { _ = try small.remove("\(index) key") }
       #expect(try bench.bin().count == 3)
       #expect(try small.usage().recycledBytes == 900)
-      // Where the file that is displaced has no room, it is unlinked.
+      // A displaced file for which the bin has no room is unlinked.
       try small.store(payload(100), for: "key")
       let before = try bench.bin().count
       try small.store(payload(5000), for: "key")
@@ -44,7 +44,7 @@
       #expect(try bench.bin().count <= before + 1)
     }
 
-    /// B6: a hundredth of the limit, 16 MiB at least, a tenth at most, and no more than collections leave free.
+    /// B6: a hundredth of the limit, or 16 MiB if that is more; at most a tenth, and the room collections leave.
     @Test func boundFollowsTheSizeLimit() throws {
       let store = try bench.store { $0.limits.size = 20_000 }
       for index in 0..<9 { try store.store(payload(936), for: "\(index) key") }
@@ -125,7 +125,7 @@
 
     // MARK: Trouble
 
-    /// P10: foreign things in the bin stay.
+    /// P10: foreign files in the bin are not removed.
     @Test func foreignThingsInTheBinStay() throws {
       let store = try bench.store()
       _ = try bench.warm(store)
@@ -142,7 +142,7 @@
 
     enum BinTrouble: String, CaseIterable, Sendable { case file, link, fifo, removed, moved, readOnly }
 
-    /// P5, P10: without a bin everything goes on.
+    /// P5, P10: all operations work without a bin.
     @Test(arguments: BinTrouble.allCases) func everythingGoesOnWithoutABin(trouble: BinTrouble) throws {
       let store = try bench.store()
       let path = cache.path(".recycled")
@@ -179,7 +179,7 @@
       #expect(try bench.bin() == before)
     }
 
-    /// The recycled file, or all of the bin, goes away before it is published.
+    /// The recycled file, or the whole bin, is removed before the file is published.
     @Test(arguments: ["file", "bin"]) func fileThatIsRemovedWhileItIsOverwrittenIsWrittenAgain(what: String) throws {
       let store = try bench.store()
       _ = try bench.warm(store)

@@ -15,8 +15,7 @@
     import Android
   #endif
 
-  /// Spec/Semantics.md, B9: what goes wrong with the recycling bin, and what others do between two calls, costs speed and
-  /// nothing else.
+  /// Spec/Semantics.md, B9: failures of the recycling bin, and changes by others between two calls, cost only speed.
   @Suite struct RecyclingFailureTests {
     let cache: Cache
     let trace = CallTrace()
@@ -25,7 +24,7 @@
     init() throws {
       cache = try Cache()
       store = try cache.store(files: trace.files)
-      // The bin holds a file of the size that is stored.
+      // The bin contains a file of the size that is stored.
       try store.store(payload(1000), for: RecyclingBench.dead)
       try store.remove(RecyclingBench.dead)
     }
@@ -34,12 +33,11 @@
 
     private var recycledFiles: Int { get throws { Int(try cache.store().usage().recycledFiles) } }
 
-    /// Makes calls of a kind fail.
     private func refuse(_ call: SystemCall, _ errno: Errno, at part: String = "/") {
       trace.onCall { found, path in found == call && path.string.contains(part) ? .fail(errno) : nil }
     }
 
-    /// A kernel or file system without `renameat2`, or without one of its flags.
+    /// The kernel or file system has no `renameat2`, or does not support one of its flags.
     @Test(arguments: [true, false]) func filesAreRecycledWithoutExchange(replaces: Bool) throws {
       if replaces { try store.store(payload(50_000), for: "key") }
       let dead = try inode(".recycled/" + #require(cache.names(in: ".recycled").first))
@@ -53,7 +51,7 @@
       #expect(try store.verify().damagedFiles == 0)
     }
 
-    /// Another volume, a lease that the kernel has taken away: a new file is made.
+    /// A new file is created if the bin is on another volume, or if the kernel has revoked the lease.
     @Test(
       arguments: [
         (.renameNoReplace, .improperLink), (.renameExchange, .improperLink), (.lease, .resourceTemporarilyUnavailable),
@@ -64,7 +62,7 @@
       trace.onCall { found, _ in
         guard found == call else { return nil }
         calls.add(1)
-        // The first call for a lease takes it.
+        // The first call for a lease acquires it.
         return calls.value == (call == .lease ? 2 : 1) ? .fail(errno) : nil
       }
       try store.store(payload(900, 2), for: "key")
@@ -74,7 +72,7 @@
       #expect(try store.verify().damagedFiles == 0)
     }
 
-    /// A file system that takes no names as long as those in the bin.
+    /// The file system does not support names as long as those in the bin.
     @Test func namesThatAreTooLongTurnRecyclingOff() throws {
       for key: BlobKey in ["a", "b"] { try store.store(payload(50_000), for: key) }
       refuse(.rename, .fileNameTooLong, at: ".recycled")
@@ -86,7 +84,7 @@
       #expect(try recycledFiles == 1)
     }
 
-    /// A bin whose files may be written to, and that may not be changed itself: it is given up.
+    /// A bin that may not be changed, although its files may be written to, is no longer used.
     @Test(arguments: [true, false]) func filesThatMayNotBeTakenOutAreLeft(replaces: Bool) throws {
       if replaces { try store.store(payload(50_000), for: "key") }
       let trace = trace
@@ -116,10 +114,10 @@
       #expect(try store.usage().records == counted.records)
     }
 
-    /// Another program, which does not hold the key, puts a file in the place of a new record after the store has looked
-    /// there. The store looks again, and replaces the file as it would have replaced it before.
+    /// Another program, which does not hold the key, creates a file at the path of a new record after the store has
+    /// checked the path. The store checks again, and replaces the file as it would have done before.
     @Test func nameThatAnotherProgramTakesAfterTheLookIsReplacedByANewFile() throws {
-      // After a store that replaced something, the next one looks first.
+      // A store checks the path first if the previous store replaced something.
       for seed: UInt64 in 1...2 { try store.store(payload(50_000, seed), for: "other") }
       let recycled = try recycledFiles
       let path = cache.path("ke/key")
@@ -136,7 +134,7 @@
       #expect(try store.verify().damagedFiles == 0)
     }
 
-    /// Without a look before, the other program's file is taken for the old record.
+    /// Without a prior check, the other program's file is treated as the old record.
     @Test func nameThatSomebodyTookIsReplaced() throws {
       let path = cache.path("ke/key")
       trace.onCall { call, _ in
@@ -151,7 +149,7 @@
       #expect(try store.verify().damagedFiles == 0)
     }
 
-    /// What is found in the name's place may be locked: then the record is not left in a recycled file.
+    /// A record found late at the path may be locked, so its successor must not stay in a recycled file.
     @Test func lockedRecordThatIsFoundLateIsReplacedDurably() throws {
       let store = try cache.store(files: trace.files) { $0.durability = .automatic }
       try store.store(payload(10), for: "key", locks: .one)
@@ -170,7 +168,7 @@
       let path = cache.path("ke/key")
       trace.onCall { call, _ in
         guard call == .rename || call == .unlink else { return nil }
-        // It is there the first time only.
+        // The file exists only the first time.
         try? FileManager.default.removeItem(atPath: path)
         return nil
       }
@@ -189,7 +187,7 @@
       #expect(try recycledFiles == 0)
     }
 
-    /// Two threads may open the bin at once: one of them is used.
+    /// If two threads open the bin concurrently, one descriptor is used.
     @Test func binIsOpenedOnce() throws {
       try FileManager.default.removeItem(atPath: cache.path(".recycled"))
       let store = try cache.store(files: trace.files)
@@ -207,13 +205,13 @@
       #expect(try recycledFiles == 2)
     }
 
-    /// Whether a file of another group may become a record.
+    /// A file is recycled only if it has the caller's group.
     @Test(.enabled("needs root") { getuid() == 0 }, arguments: [0, 4321] as [gid_t])
     func fileOfTheCallersGroupIsRecycled(group: gid_t) throws {
       let name = try #require(cache.names(in: ".recycled").first)
       let dead = try inode(".recycled/" + name)
       let shared = try cache.store()
-      // The directory is of a group that the caller is not in by default; what is there was made before.
+      // The directory belongs to a group that is not the caller's default group; existing files predate that.
       try check(chown(cache.root.string, 0, 1234), "chown")
       try check(chown(cache.path(".recycled/" + name), 0, group), "chown")
       try shared.store(payload(1), for: "first")
@@ -221,7 +219,7 @@
       #expect(try (inode("ke/key") == dead) == (group == 0))
     }
 
-    /// A directory of another user's is no bin of ours.
+    /// A directory owned by another user is not used as the bin.
     @Test(.enabled("needs root") { getuid() == 0 }) func binOfAnotherUserIsLeftAlone() throws {
       let name = try #require(cache.names(in: ".recycled").first)
       try check(chown(cache.path(".recycled"), 4321, 4321), "chown")

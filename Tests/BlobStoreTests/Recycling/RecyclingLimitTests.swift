@@ -8,10 +8,10 @@
   import TestSupport
   import Testing
 
-  /// Spec/Semantics.md, M5: how stores keep the limits where files are recycled.
+  /// Spec/Semantics.md, M5: how stores enforce the limits if files are recycled.
   @Suite struct RecyclingLimitTests {
     let cache: Cache
-    /// Files that were made and published.
+    /// The number of files that were created and published.
     private let filesMade = CallCount()
 
     init() throws { cache = try Cache() }
@@ -31,7 +31,7 @@
       }
     }
 
-    /// Stores records of 100 bytes, each a second after the one before, and waits for the collections.
+    /// Stores records of 100 bytes, one second apart, and waits for the collections.
     private func store(_ keys: Range<Int>, in store: BlobStore) throws {
       for key in keys {
         try store.store(payload(36), for: "\(key) key", ttl: .seconds(1_000_000))
@@ -40,8 +40,8 @@
       }
     }
 
-    /// The first time, a whole collection goes down to nine tenths. After it, the records known to be next go by
-    /// portions of a quarter of the bin, by bytes or files, if that keeps the limit.
+    /// The first collection evicts down to nine tenths. Later evictions remove the known next victims in portions of
+    /// a quarter of the bin, by bytes or files, if this suffices for the limit.
     @Test(
       arguments: [
         (.bounded(bytes: 6000, files: 1000), 98_600), (.bounded(bytes: 1 << 20, files: 60), 98_600),
@@ -58,13 +58,12 @@
       try self.store(1101..<1102, in: store)
       #expect(try store.usageEstimate()?.bytes == expected)
       #expect(try store.statistics().evictions == 1)
-      // The oldest went.
+      // The oldest records were evicted.
       let left = try store.records().compactMap { $0.key?.string.split(separator: " ").first.flatMap { Int($0) } }
       #expect(left.sorted() == Array(((1102 - left.count)..<1102)))
     }
 
-    /// A cache that runs at its limit overwrites files and makes hardly any, even where a tenth of it is more than the bin
-    /// may hold.
+    /// A cache at its limit overwrites files and creates hardly any, even if a tenth of it does not fit into the bin.
     @Test func filesGoRound() throws {
       let store = try store(limit: 100_000, .bounded(bytes: 4000, files: 1000))
       try self.store(0..<1200, in: store)
@@ -75,7 +74,7 @@
       #expect(try store.usage().recycledFiles <= 40)
     }
 
-    /// Portions are for files that are overwritten: elsewhere, evictions go down to the target.
+    /// Portions exist only for files that are overwritten. In other configurations, evictions go down to the target.
     @Test(arguments: [BlobStore.RecordFormat.reference, .checksummed])
     func withoutRecyclingNoPortionsAreEvicted(format: BlobStore.RecordFormat) throws {
       let store = try cache.store {
@@ -90,7 +89,7 @@
       #expect(try store.statistics().evictions == 1)
     }
 
-    /// Where nearly all is locked, no look ahead can find enough: it is not made again and again.
+    /// If nearly all records are locked, no walk ahead finds enough victims, so it is not repeated.
     @Test func looksAheadInVainAreNotRepeated() throws {
       let walks = CallCount()
       let store = try cache.store(
@@ -111,20 +110,19 @@
       #expect(walks.value - before < 120)
     }
 
-    /// The next victims are looked for before they run out: no store that needs room waits for a walk, and none makes one
-    /// that evicts a tenth.
+    /// The next victims are searched before they run out: stores do not wait for a walk, and no walk evicts a tenth.
     @Test func victimsAreFoundAhead() throws {
       let store = try store(limit: 100_000, .bounded(bytes: 20_000, files: 1000), evictionTarget: 0.8)
       try self.store(0..<4000, in: store)
       let statistics = try store.statistics()
-      // The first store's, and the one that found the first victims. Looks ahead do not count.
+      // The first pass of the first store, and the pass that found the first victims. Walks ahead are not counted.
       #expect(statistics.passes == 2)
       #expect(statistics.evictions > 45)
       // The first whole collection, and the portions.
       #expect(statistics.evicted == 201 + 50 * statistics.evictions)
     }
 
-    /// While a walk looks ahead, stores go on: what is known already goes meanwhile, and the limit is kept all the time.
+    /// Stores continue during a walk ahead: known victims are evicted concurrently, and the limit is never exceeded.
     @Test func victimsGoDuringALookAhead() throws {
       let limit: Int64 = 100_000
       let stores = StoresMeanwhile(in: try cache.store { $0.recycling = .bounded(bytes: 20_000, files: 1000) })
@@ -141,7 +139,7 @@
       }
       for key in 0..<3000 {
         try store.store(payload(36), for: "\(key) key", ttl: .seconds(1_000_000))
-        // Once portions go, the walks are those that look ahead. In one, there are as many known as fill half the bin.
+        // Once portions are evicted, all walks are walks ahead. During one, the known victims fill half the bin.
         if try store.statistics().evictions > 0 { stores.begin(100) }
         store.waitForCollection()
         stores.end()
@@ -153,7 +151,7 @@
     }
   }
 
-  /// Stores that others make while a collection is under way.
+  /// Stores by other processes during a collection.
   private final class StoresMeanwhile: Sendable {
     private struct State {
       var left = 0
@@ -167,10 +165,10 @@
     init(in store: BlobStore) { self.store = store }
 
     var made: Int { state.withLock { $0.made } }
-    /// That the directory held after one of them.
+    /// The largest number of bytes in the directory after one of these stores.
     var mostBytes: Int64 { state.withLock { $0.mostBytes } }
 
-    /// So many may be made from now on.
+    /// Allows `count` more stores.
     func begin(_ count: Int) { state.withLock { $0.left = count } }
     func end() { begin(0) }
 

@@ -7,7 +7,7 @@
   import TestSupport
   import Testing
 
-  /// Spec/Semantics.md, B10: what a file has held decides what it may hold next, for a power cut may bring it back.
+  /// Spec/Semantics.md, B10: a file's former content restricts its next one, because a power cut may restore it.
   @Suite struct RecyclingOrderTests {
     let bench: RecyclingBench
     private var cache: Cache { bench.cache }
@@ -16,17 +16,17 @@
 
     private func file(_ key: BlobKey) -> String { "\(key.string.prefix(2))/\(key.string)" }
 
-    /// Stores, and says whether a dead file was overwritten for it.
+    /// Stores a record, and returns whether a dead file was overwritten for it.
     private func recycles(_ key: BlobKey, with store: BlobStore, byteCount: Int = 1000) throws -> Bool {
       _ = bench.trace.take()
       try store.store(payload(byteCount), for: key)
       return !bench.trace.take().contains { $0.call == .creation && !$0.path.contains("/.recycled/") }
     }
 
-    /// A store that knows nothing of the files in the bin but what it finds in them.
+    /// Returns a store that knows only the content of the files in the bin.
     private func newcomer() throws -> BlobStore {
       let store = try bench.store()
-      // Of another size: its first store makes a file.
+      // The first store creates a file, because no file has this size.
       try store.store(payload(50_000), for: "other")
       return store
     }
@@ -45,7 +45,7 @@
       case nothing, store, storeFull, storeBarrier, storeLocked, lock, removeFull, seconds
     }
 
-    /// A key's own files take turns, as long as that is as if they were new.
+    /// A key reuses its own files alternately, as long as this is equivalent to new files.
     @Test(arguments: Meanwhile.allCases) func keyIsReplacedInItsOwnFiles(meanwhile: Meanwhile) throws {
       let store = try bench.store()
       let other = try cache.store {
@@ -69,13 +69,13 @@
       case .seconds: bench.trace.wait(milliseconds: 5050)
       }
       #expect(try recycles("key", with: store) == [.nothing, .store].contains(meanwhile))
-      // From here on it is as before.
+      // From here on, the behavior is the same as before.
       try store.store(payload(1000), for: "key")
       #expect(try recycles("key", with: store))
     }
 
-    /// A durable change that comes while the key's own file is overwritten: the record gets a new one, whether there is one
-    /// to replace or not.
+    /// If a durable change occurs while the key's own file is overwritten, the record is stored in a new file,
+    /// whether it replaces a file or not.
     @Test(arguments: [true, false]) func durableChangeWhileTheFileIsOverwritten(replaces: Bool) throws {
       let store = try bench.store()
       let other = try cache.store { $0.durability = .full }
@@ -93,8 +93,8 @@
       #expect(try store.load("key")?.payload == payload(1000, 2))
     }
 
-    /// A durable change during the displacement of the key's own file may be on the medium first. A power cut must not
-    /// bring back, from before that change, the bytes that the file holds next.
+    /// A durable change during the displacement of the key's own file may reach the medium first. A power cut must
+    /// not restore the state before that change with the bytes that the file contains next.
     @Test func durableChangeWhileTheFileIsDisplaced() throws {
       let store = try bench.store()
       let other = try cache.store { $0.durability = .full }
@@ -113,7 +113,7 @@
 
     private static let renames: [SystemCall] = [.rename, .renameNoReplace, .renameExchange]
 
-    /// Stores what is written to a file of the bin, and then to a new one, because the former cannot be published.
+    /// Writes a record to a file of the bin, whose publication fails, and then to a new file.
     private func storeInVain(_ key: BlobKey, with store: BlobStore) throws {
       bench.trace.onCall { call, path in
         Self.renames.contains(call) && path.string.contains(key.string) ? .fail(.ioError) : nil
@@ -122,9 +122,9 @@
       bench.trace.onCall(nil)
     }
 
-    /// A process remembers a file that it has put into the bin. Another process has then written a blob of the key to
-    /// it, and has not published it. No reader may ever see that blob, so the key does not take this file. This holds
-    /// even if the other process wrote so soon that the file has the same time.
+    /// A process remembers a file that it has moved to the bin. Another process has then written a blob of the key to
+    /// it without publishing it. No reader may ever see that blob, so the key does not take this file, even if the
+    /// other process wrote so soon that the file has the same modification time.
     @Test(arguments: [10, -10]) func fileThatAnotherProcessHasWrittenToIsNotTheKeysOwn(age: Int64) throws {
       let keys = Self.keys.sorted {
         NameDigest.digest(ofFileName: $0.string) < NameDigest.digest(ofFileName: $1.string)
@@ -140,12 +140,12 @@
       #expect(try cache.header(name).keyDigest == NameDigest.digest(ofFileName: keys[1].string))
       #expect(try !recycles(keys[1], with: store))
       #expect(try bench.inode(name) == dead)
-      // Others do: one takes it, and one what was just displaced.
+      // Other keys overwrite files: one takes this file, and another one the file just displaced.
       for key in keys[2...3] { #expect(try recycles(key, with: store)) }
       #expect(try keys[2...3].contains { try bench.inode(file($0)) == dead })
     }
 
-    /// An exchange leaves another file under the name that this process has given one, and both may have the same time.
+    /// An exchange leaves another file under the name that this process chose, and both may have the same time.
     @Test func fileThatHasTakenTheNameOfTheKeysOwnIsLookedAt() throws {
       let keys = Self.keys.sorted {
         NameDigest.digest(ofFileName: $0.string) < NameDigest.digest(ofFileName: $1.string)
@@ -164,9 +164,9 @@
 
     enum Displacement: CaseIterable, Sendable { case removal, replacement, exchange, expiry }
 
-    /// Stores a record, and has it displaced.
+    /// Stores a record and displaces it.
     ///
-    /// - Parameter age: gives the displaced record its age.
+    /// - Parameter age: Sets the age of the record before the displacement.
     private func displace(_ displacement: Displacement, with store: BlobStore, _ age: (BlobKey) throws -> Void) throws {
       let key = RecyclingBench.dead
       try store.store(payload(1000), for: key, ttl: .seconds(60))
@@ -194,7 +194,7 @@
       return calls.contains(.read)
     }
 
-    /// A process overwrites its own file in the bin without reading it, if no other has written to it since.
+    /// A process overwrites its own file in the bin without reading it unless another process has written to it.
     @Test(arguments: Displacement.allCases, [10, -10])
     func ownFileIsReadIfItMayHaveBeenWrittenTo(displacement: Displacement, age: Int64) throws {
       let store = try bench.store()
@@ -202,21 +202,21 @@
       #expect(try readsBeforeOverwriting(with: store) == (age < 0))
     }
 
-    /// Who sets the clock back comes by whole seconds again.
+    /// A time in whole seconds does not identify a write, because it may recur if the clock is set back.
     @Test func ownFileWithATimeInWholeSecondsIsRead() throws {
       let store = try bench.store()
       try displace(.removal, with: store) { try cache.setModified(file($0), SystemClock.unixSeconds() - 10) }
       #expect(try readsBeforeOverwriting(with: store))
     }
 
-    /// Another thread has written to the file: one lists the bin while the other one has the file in hand.
+    /// Another thread has written to the file: one thread lists the bin while the other one uses the file.
     @Test func fileThatAnotherThreadHasWrittenToIsNotTheKeysOwn() throws {
       let store = try bench.store()
       let other = try bench.store()
       let dead = try bench.warm(store, key: "key")
       _ = try bench.warm(other, 10_000, key: "cmr")
       let trace = bench.trace
-      // Of a size of which there are no files that the store knows, so that it lists the bin.
+      // The store knows no files of this size, so it lists the bin.
       trace.onCall { call, path in
         guard call == .listDirectory, path.string.contains(".recycled") else { return nil }
         #expect(throws: Never.self) { try self.storeInVain("key", with: store) }
@@ -229,7 +229,7 @@
       #expect(try bench.inode(name) == dead)
     }
 
-    /// Without a digest and a checksum, what a power cut brings back would be taken for another key's record.
+    /// Without a digest and a checksum, bytes restored by a power cut could pass for the record of another key.
     @Test(arguments: ["remove", "store", "expire"]) func recordWithoutChecksumsIsUnlinked(operation: String) throws {
       let store = try bench.store()
       let reference = try bench.store { $0.format = .reference }
@@ -248,7 +248,7 @@
       case nothing, zeros, reference, noDigest, noChecksum, locked, damaged
     }
 
-    /// A file in the bin that is not what stores put there.
+    /// A file in the bin that no store put there is not overwritten.
     @Test(arguments: Content.allCases) func fileOfUnknownPastIsLeft(content: Content) throws {
       _ = try bench.warm(bench.store())
       let name = ".recycled/" + (try #require(bench.bin().first))
@@ -271,16 +271,15 @@
       #expect(try cache.state(name) == before)
     }
 
-    /// A few keys whose digests begin with these six bits, in ascending order of their digests.
+    /// Returns keys whose digests begin with these six bits, in ascending order of their digests.
     private func ascendingKeys(beginningWith bits: UInt64, count: Int) -> [BlobKey] {
       let all = (0...).lazy.map { BlobKey("key-\($0)") }
       let found = all.filter { NameDigest.digest(ofFileName: $0.string) >> 58 == bits }.prefix(count)
       return found.sorted { NameDigest.digest(ofFileName: $0.string) < NameDigest.digest(ofFileName: $1.string) }
     }
 
-    /// Of the files that a record may overwrite, it takes the one whose digest is next below its own. So the files get
-    /// through more records until none may overwrite them. This holds with and without files of the record's own first
-    /// bits.
+    /// A record overwrites the file with the next lower digest, because the files then serve the most records before
+    /// they are used up. This holds with and without files of the record's own first bits.
     @Test(arguments: [20, 21]) func nearestFileIsTaken(bits: UInt64) throws {
       let store = try bench.store()
       let keys = ascendingKeys(beginningWith: 20, count: 5)
@@ -293,7 +292,7 @@
       #expect(try bench.inode(file(next)) == nearest)
     }
 
-    /// A bin without room keeps what most records may overwrite.
+    /// A full bin keeps the files that most records may overwrite.
     @Test func fullBinKeepsLowDigests() throws {
       let store = try bench.store { $0.recycling = .bounded(bytes: 1 << 20, files: 2) }
       for key: BlobKey in ["key", "first", "bea", "cmr"] { try store.store(payload(1000), for: key) }
@@ -303,7 +302,7 @@
       #expect(try store.usage().recycledFiles == 2)
     }
 
-    /// Whatever stores do to few keys, and in which order: no file holds a record of a key after one of a higher.
+    /// For any sequence of stores to few keys, no file contains a record of a key after one with a higher digest.
     @Test(arguments: [false, true]) func filesAscendWhateverHappens(ages: Bool) throws {
       let seed = SeededGenerator.announcedSeed(for: "RecyclingOrderTests")
       var generator = SeededGenerator(seed: seed)

@@ -16,7 +16,7 @@
     import Android
   #endif
 
-  /// Spec/Semantics.md, B3: readers of files that are overwritten see the old blob, the new one or none.
+  /// Spec/Semantics.md, B3: readers of files that are overwritten see the old blob, the new one, or nothing.
   @Suite struct RecyclingReaderTests {
     let bench: RecyclingBench
     private var cache: Cache { bench.cache }
@@ -24,8 +24,8 @@
 
     init() throws { bench = try RecyclingBench() }
 
-    /// B3, P1: before each call of a store, a load sees the old blob or the new one, without waiting. Loads of the key
-    /// whose file is overwritten see nothing.
+    /// B3, P1: before each call of a store, a load returns the old or the new blob without waiting. Loads of the key
+    /// whose file is overwritten return nothing.
     @Test(arguments: [true, false]) func loadBeforeAnyCallSeesOldOrNew(replaces: Bool) throws {
       let store = try bench.store()
       let reader = try cache.store()
@@ -57,12 +57,12 @@
       #expect(call > 8)
     }
 
-    /// P9: a store opens a file of the bin while another one is publishing it. It holds no lease on the record, however
-    /// long it is held up before it tries to lock the file.
+    /// P9: a store that opens a file of the bin while another store publishes it holds no lease on the record,
+    /// however long it is delayed before it tries to lock the file.
     @Test(.timeLimit(.minutes(30))) func heldUpStoreHasNoLeaseOnARecord() throws {
       let (slowTrace, trace) = (CallTrace(), trace)
       let (slow, store, reader) = try (cache.store(files: slowTrace.files), bench.store(), cache.store())
-      // Now they know the control file.
+      // From here on, the stores know the control file.
       for store in [slow, store] { try store.store(payload(50_000), for: "other") }
       _ = try bench.warm(slow)
       let (isThere, mayGoOn, isDone) = (Gate(), Gate(), Gate())
@@ -95,8 +95,7 @@
       #expect(try reader.load("key2")?.payload == payload(900, 4))
     }
 
-    /// P1, P2, P9: readers, of the same process and through descriptors of their own, while the files of few keys are
-    /// overwritten again and again.
+    /// P1, P2, P9: readers of one process use separate descriptors while files of few keys are overwritten.
     @Test(.timeLimit(.minutes(30))) func readersNeverSeeAMix() throws {
       let stores = try [cache.store(), cache.store()]
       let keys = (0..<3).map { BlobKey("key\($0)") }
@@ -125,7 +124,7 @@
       #expect(try stores[0].verify().damagedFiles == 0)
     }
 
-    /// B3: a process that only loads looks at the generations, too.
+    /// B3: a process that only loads also checks the generations.
     @Test(arguments: [BlobStore.Recycling.automatic, .off]) func loaderSeesThatARecordChangesWhileItIsRead(
       recycling: BlobStore.Recycling
     ) throws {
@@ -146,7 +145,7 @@
     }
   }
 
-  /// Counts from 1.
+  /// A counter that starts at 1.
   private final class Counter: Sendable {
     private let count = Atomic(0)
 

@@ -16,7 +16,7 @@
     import Android
   #endif
 
-  /// Spec/Semantics.md, B1 to B5: what goes into the recycling bin and comes out, and what does not.
+  /// Spec/Semantics.md, B1 to B5: which files enter the recycling bin, and which are overwritten.
   @Suite struct RecyclingTests {
     let bench: RecyclingBench
     private var cache: Cache { bench.cache }
@@ -34,14 +34,14 @@
       #expect(try bench.bin() == [])
       #expect(try store.load("key")?.payload == payload(900, 2))
       #expect(try cache.state("ke/key")?.size == 964)
-      // And a longer one.
+      // A longer record overwrites the file, too.
       _ = try store.remove("key")
       try store.store(payload(4000, 3), for: "key2")
       #expect(try bench.inode("ke/key2") == inode)
       #expect(try store.load("key2")?.payload == payload(4000, 3))
     }
 
-    /// B1: the old file and the new one change places by one call.
+    /// B1: the old and the new file are exchanged by one call.
     @Test func replacedFileTakesThePlaceOfTheOneThatReplacesIt() throws {
       let store = try bench.store()
       try store.store(payload(100), for: "key")
@@ -83,7 +83,7 @@
       #expect(usage.bytes <= 100_000)
     }
 
-    /// B2: a file of another class stays where it is.
+    /// B2: a file of another size class is not used.
     @Test func onlyAFileOfAboutTheSizeIsTaken() throws {
       let store = try bench.store()
       let inode = try bench.warm(store, 100_000)
@@ -97,21 +97,21 @@
       #expect(try store.load("key3")?.payload == payload(99_000))
     }
 
-    /// B5: another store finds what this one has put there.
+    /// B5: another store finds the files that this store has put into the bin.
     @Test func storesShareTheBin() throws {
       let inode = try bench.warm(bench.store())
       let other = try bench.store()
-      // The first store of a process makes a file: it does not know the control file yet.
+      // The first store of a process creates a file, because it does not know the control file yet.
       try other.store(payload(10), for: "first")
       try other.store(payload(10), for: "key")
       #expect(try bench.inode("ke/key") == inode)
       #expect(try other.load("key")?.payload == payload(10))
     }
 
-    /// B5: a bin that was not there is looked for again when something else proves to be gone; and once a second.
+    /// B5: a missing bin is searched again when another file turns out to be missing, and once a second.
     @Test func binThatIsMadeLaterIsFound() throws {
       let store = try bench.store()
-      // It knows the control file then, and that there is no bin.
+      // The store then knows the control file, and that no bin exists.
       for key: BlobKey in ["first", "second"] { try store.store(payload(10), for: key) }
       let inode = try bench.warm(bench.store(), 10)
       let once = Once()
@@ -150,7 +150,7 @@
         default: break
         }
       }
-      // It takes nothing from the bin before it has opened the control file.
+      // The store uses no file of the bin before it has opened the control file.
       try store.store(payload(1), for: "first")
       var base: UnsafeMutableRawPointer?
       switch obstacle {
@@ -166,7 +166,7 @@
         try check(rename(cache.path(name), cache.outside.path.string + "/target"), "rename")
         try check(symlink(cache.outside.path.string + "/target", cache.path(name)), "symlink")
       case .fifo:
-        // The file stays, lest another one be given its number.
+        // The file is kept, so that its inode number is not reused.
         try check(rename(cache.path(name), cache.outside.path.string + "/target"), "rename")
         try check(mkfifo(cache.path(name), 0o600), "mkfifo")
       case .locked: locks = .one
@@ -184,7 +184,7 @@
       } else {
         try store.store(payload(900, 2), for: "key", locks: locks)
       }
-      // A file that no process may ever overwrite is unlinked. A new file may be given its number, if no other name has it.
+      // A file that can never be overwritten is unlinked. A new file may reuse its inode number unless it has a link.
       let isWorn = obstacle == .link || obstacle == .mode
       #expect(try obstacle == .mode || bench.inode("ke/key") != inode)
       if obstacle == .link { #expect(try Data(bytes(ofFile: cache.path("backup")).dropFirst(64)) == payload(1000)) }
@@ -192,7 +192,7 @@
       #expect(try store.load("key")?.payload == payload(900, 2))
     }
 
-    /// B3: what holds on to a record's file keeps it as it is, whatever becomes of the record.
+    /// B3: an open file of a record keeps its content, whatever happens to the record.
     @Test(arguments: ["remove", "store"]) func openFileKeepsWhatItHeld(operation: String) throws {
       let store = try bench.store()
       try store.store(payload(1000), for: "key")
@@ -207,7 +207,7 @@
       }
     }
 
-    /// B4: what may come back after a power cut is not overwritten.
+    /// B4: a file whose content a power cut may restore is not overwritten.
     @Test(arguments: [BlobStore.Durability.barrier, .full]) func whatIsDisplacedWithDurabilityIsUnlinked(
       level: BlobStore.Durability
     ) throws {
@@ -252,7 +252,7 @@
       }
     }
 
-    /// B4: attributes that another program has given a record are not the next one's.
+    /// B4: extended attributes that another program has set on a record do not pass to the next record.
     @Test func filesWithAttributesAreNotOverwritten() throws {
       let store = try bench.store()
       try store.store(payload(1000), for: RecyclingBench.dead)
@@ -263,11 +263,11 @@
       #expect(try bench.bin().count == 1)
       try store.store(payload(1000), for: "key")
       #expect(try !hasAttribute("user.etag", ofFile: cache.path("ke/key")))
-      // Nobody will ever take it.
+      // No store will ever overwrite the file.
       #expect(try bench.bin() == [])
     }
 
-    /// B4: nor will anybody take a file with the permissions that the root had once.
+    /// B4: a file with the root's former permissions is never overwritten either.
     @Test func filesOfOtherPermissionsLeaveTheBin() throws {
       let store = try bench.store()
       _ = try bench.warm(store)
@@ -278,7 +278,7 @@
       #expect(try cache.state("ke/key")?.permissions == 0o600)
     }
 
-    /// B4: a store that finds out late that it must be durable gives the recycled file up.
+    /// B4: a store that detects late that it must be durable does not use the recycled file.
     @Test func lockedRecordIsNotReplacedByARecycledFile() throws {
       let store = try bench.store { $0.durability = .automatic }
       try store.store(payload(100), for: "key", locks: .one)

@@ -6,8 +6,8 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/ControlFile.md, "Who may write to it": a control file is mapped only if users that may not change the cache can
-/// neither truncate it nor write to it. Users that may only read the cache can lock nothing that a change waits for.
+/// Spec/ControlFile.md, "Who may write to it": a control file is mapped only if users without write access to the
+/// cache can neither truncate nor write it. Users with read access cannot take a lock that a change waits for.
 @Suite struct ControlFileTrustTests {
   let cache: Cache
 
@@ -15,7 +15,7 @@ import Testing
 
   private static let stranger: uid_t = 54_321
 
-  /// The bytes of a whole one.
+  /// The size of a complete control file.
   private func wholeByteCount() throws -> Int64? {
     let other = try Cache()
     try other.store().store(payload(1), for: "key")
@@ -27,7 +27,7 @@ import Testing
     try check(chmod(cache.path(""), mode), "chmod")
   }
 
-  /// The words of a whole control file, with something in it that would do harm.
+  /// The words of a complete control file with a harmful modification.
   private func planted(hint: Bool) throws -> [UInt8] {
     let other = try Cache()
     let store = try other.store {
@@ -38,8 +38,8 @@ import Testing
     return try other.bytes(".blobcache")
   }
 
-  /// What others have made is locked and not mapped: it says nothing of counts, limits and generations, and may be truncated at
-  /// any moment. That is said once.
+  /// Another user's control file is locked but not mapped: its counts, limits and generations are ignored, because it
+  /// may be truncated at any moment. One warning reports this.
   @Test(
     .enabled(if: geteuid() == 0, "only the superuser gives files away"),
     arguments: [0o755, 0o1777] as [mode_t], [0, 1, .max] as [Int])
@@ -53,13 +53,13 @@ import Testing
     let log = RecordedLog()
     let store = try cache.store { $0.logger = log.logger }
     try store.store(payload(5), for: "key")
-    // In a sticky directory every other user's file is so, and no reason to warn.
+    // In a sticky directory, this is expected for other users' files and causes no warning.
     let warnings = root == 0o1777 ? 0 : 1
     #expect(log.warnings.count == warnings)
     #expect(log.warnings.allSatisfy { $0.contains("it belongs to user 54321") })
     #expect(try store.generation(of: "key") == nil)
     #expect(try BlobStore.hint(at: cache.root) == nil)
-    // Whatever is in it by now, or not.
+    // Its content and size do not matter.
     for size in [0, 1 << 20] as [off_t] {
       try check(truncate(file, size), "truncate")
       #expect(try store.load("key")?.payload == payload(5))
@@ -70,7 +70,7 @@ import Testing
       try store.collect()
       #expect(try store.remove("other") == .done)
     }
-    // Its locks count all the same, and it stays.
+    // Its locks are respected, and the file is not replaced.
     let holder = try controlFile()
     #expect(try holder.tryLock(bytes: 0..<4096))
     expect(.busy) { try cache.store { $0.access.lockTimeout = .zero }.lock("key") }
@@ -92,8 +92,8 @@ import Testing
     return root
   }
 
-  /// Where all users of a sticky directory lock the file, no process maps it, not even its owner's: all come to one
-  /// answer.
+  /// If all users of a sticky directory share the lock file, no process maps it, including its owner's, so that all
+  /// processes behave alike.
   @Test(arguments: [0o1777, 0o1770] as [mode_t]) func underASharedStickyRootThereAreLocksOnly(root: mode_t) throws {
     try makeRoot(root)
     let log = RecordedLog()
@@ -112,7 +112,7 @@ import Testing
     #expect(try cache.state(".blobcache")?.size == 0)
   }
 
-  /// A file of our own that others could write to may be open in their programs: the next change makes another one.
+  /// A control file that others could write to may be open in their programs, so the next change replaces it.
   @Test(
     arguments: [(0o755, 0o666), (0o755, 0o622), (0o700, 0o666), (0o770, 0o666), (0o1755, 0o666)] as [(mode_t, mode_t)])
   func aControlFileThatOthersCouldWriteToIsReplaced(root: mode_t, mode: mode_t) throws {
@@ -133,7 +133,7 @@ import Testing
     #expect(log.warnings.first?.contains("more users may write to it") == true)
   }
 
-  /// A file that readers may open, as earlier versions have made it, is shut to them, and keeps what is in it.
+  /// A control file that readers may open, as in earlier versions, loses that permission and keeps its content.
   @Test(arguments: [(0o755, 0o644, 0o600), (0o775, 0o664, 0o660)] as [(mode_t, mode_t, UInt32)])
   func aControlFileThatReadersMayOpenIsShutToThem(root: mode_t, mode: mode_t, after: UInt32) throws {
     try makeRoot(root)
@@ -148,7 +148,7 @@ import Testing
     #expect(try store.generation(of: "key") == before)
   }
 
-  /// Where that fails, a warning says so, and the change is made.
+  /// If `chmod` fails, a warning is logged and the change succeeds.
   @Test func aControlFileThatCannotBeShutToReadersIsSaidSo() throws {
     try makeRoot(0o755)
     try cache.store().store(payload(5), for: "key")
@@ -166,7 +166,7 @@ import Testing
 
   // MARK: - Readers
 
-  /// A user that may read a directory can lock it. That stops no process from making the first control file.
+  /// A user with read access can lock the directory, which must not prevent the creation of the first control file.
   @Test(arguments: [0o755, 0o750, 0o1775] as [mode_t]) func aReadersLockOfTheRootKeepsNobodyOut(mode: mode_t) throws {
     try makeRoot(mode)
     let reader = try rootDirectory()
@@ -176,7 +176,7 @@ import Testing
     #expect(try store.lock("key") == .done)
     #expect(try store.collect().examined == 1)
     #expect(try store.load("key")?.payload == payload(5))
-    // A damaged one is replaced all the same, where it is not left as it is.
+    // A damaged control file is replaced nevertheless, except where damaged files are kept.
     try check(truncate(cache.path(".blobcache"), 0), "truncate")
     let other = try cache.store { $0.access.lockTimeout = .zero }
     #expect(try other.unlock("key") == .done)
@@ -184,7 +184,7 @@ import Testing
     _ = consume reader
   }
 
-  /// Of two that make it at once, one does, and both use that one.
+  /// Of two processes that create the control file concurrently, one succeeds, and both use its file.
   @Test func theControlFileIsMadeOnceWithoutALock() throws {
     try makeRoot(0o755)
     let trace = CallTrace()
@@ -203,7 +203,8 @@ import Testing
     #expect(try cache.files() == ["ot/other", "ke/key"])
   }
 
-  /// On a full volume an empty control file has the locks, where readers may lock the directory; with room again it is replaced.
+  /// On a full volume, an empty control file carries the locks if readers may lock the directory; it is replaced
+  /// later.
   @Test func aFullVolumeIsLockedByAnEmptyControlFile() throws {
     try makeRoot(0o755)
     let isFull = CallCount()
@@ -227,7 +228,7 @@ import Testing
     _ = consume reader
   }
 
-  /// Where there is no room for a name either, the directory's own lock is all there is.
+  /// Without space for a directory entry, only the lock of the directory is available.
   @Test func withoutRoomForANameTheDirectoryIsLocked() throws {
     try makeRoot(0o755)
     let trace = CallTrace()
@@ -245,7 +246,7 @@ import Testing
     #expect(try store.lock("key") == .done)
   }
 
-  /// Another failure to make the empty one is the change's.
+  /// Other failures to create the empty control file are errors of the change.
   @Test func whatElseKeepsTheEmptyControlFileFromBeingMadeIsAnError() throws {
     try makeRoot(0o755)
     let trace = CallTrace()

@@ -6,8 +6,8 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, P11 and P12: a cache that its group shares, as the owner of the directory, or the superuser for it,
-/// meets it. The files of the other members are made by giving ours away.
+/// Spec/Semantics.md, P11 and P12: a cache shared by a group, used by the directory's owner or by the superuser on
+/// its behalf. Files of other members are created by changing the owner of existing files.
 @Suite(.enabled(if: geteuid() == 0, "only the superuser gives files away")) struct GroupTests {
   private static let owner: uid_t = 12_345
   private static let member: uid_t = 12_346
@@ -24,14 +24,14 @@ import Testing
     try check(chmod(cache.path(""), mode), "chmod")
   }
 
-  /// Makes a record another member's.
+  /// Changes the owner of a record to another member.
   private func giveAway(_ file: String, group: gid_t = Self.group) throws {
     try check(chown(cache.path(file), Self.member, group), "chown")
   }
 
   static let shared: [mode_t] = [0o770, 0o2770, 0o775, 0o2775]
 
-  /// P11: every verb, over the record of another member.
+  /// P11: every operation accepts another member's records.
   @Test(arguments: shared) func recordsOfMembersAreRecords(mode: mode_t) throws {
     try makeRoot(mode)
     let store = try cache.store { $0.damagePolicy = .quarantine }
@@ -71,7 +71,7 @@ import Testing
     #expect(try store.removeAll(.all).files == 1)
   }
 
-  /// P11: an import passes over what another member has, as over its own.
+  /// P11: an import handles another member's records like the caller's.
   @Test func importsFindTheRecordsOfMembers() throws {
     try makeRoot(0o2770)
     let store = try cache.store()
@@ -85,11 +85,11 @@ import Testing
     #expect(try store.load("key")?.payload == payload(6))
   }
 
-  /// P11, B3: what another member owns, this process may not lease: it is unlinked, and not taken from the bin.
+  /// P11, B3: files of other members are unlinked instead of recycled, because this process cannot lease them.
   @Test func filesOfMembersAreNotRecycled() throws {
     try makeRoot(0o2770)
     let store = try cache.store { $0.recycling = .automatic }
-    // Nothing is recycled before the control file is known.
+    // Files are recycled only after the control file is opened.
     try store.store(payload(5), for: "first")
     for key in ["key1", "key2", "key3"] as [BlobKey] { try store.store(payload(5), for: key) }
     try giveAway("ke/key1")
@@ -102,19 +102,19 @@ import Testing
       #expect(try store.usage().recycledFiles == 1)
       let name = try #require(try FileManager.default.contentsOfDirectory(atPath: cache.path(".recycled")).first)
       try giveAway(".recycled/\(name)")
-      // Of another process, which has to list the bin, the file is no more.
+      // Another process, which has to list the bin, does not reuse the file either.
       let other = try cache.store { $0.recycling = .automatic }
       #expect(try other.load("first") != nil)
       let inode = try cache.state(".recycled/\(name)")?.inode
       for key in ["key4", "key5"] as [BlobKey] { try other.store(payload(5), for: key) }
       #expect(try cache.state(".recycled/\(name)")?.inode == inode)
-      // It counts all the same, and an emptying of the bin unlinks it.
+      // The file is counted nevertheless, and emptying the bin unlinks it.
       #expect(try other.usage().recycledFiles == 1)
       #expect(try other.emptyRecyclingBin().files == 1)
     #endif
   }
 
-  /// P11: of another group, under a sticky root, or where the group may not write, they stay foreign.
+  /// P11: files of another group, under a sticky root, or without write access for the group, are foreign.
   @Test(
     arguments: [(0o2770, otherGroup), (0o1777, group), (0o3770, group), (0o750, group), (0o2755, group)]
       as [(mode_t, gid_t)])
@@ -139,8 +139,7 @@ import Testing
     #expect(try cache.files() == ["ke/key"])
   }
 
-  /// P12: what is foreign for its owner only is counted, with its bytes and its owner, also once a collection knows the
-  /// subdirectory.
+  /// P12: foreign records are counted with their bytes and owner, also after a collection has marked their directory.
   @Test func foreignRecordsAreCounted() throws {
     try makeRoot(0o755)
     let store = try cache.store()
@@ -178,8 +177,8 @@ import Testing
     #expect(try store.foreignRecord(for: "x") == nil)
   }
 
-  /// F1, P12: what may not even be opened is passed over like what may be. What is the caller's own, or not there, is refused
-  /// as before.
+  /// F1, P12: foreign records are ignored even if they cannot be opened. Errors for the caller's files and for
+  /// missing files are unchanged.
   @Test(arguments: [true, false]) func foreignRecordsThatMayNotBeOpenedArePassedOver(isForeign: Bool) throws {
     try makeRoot(0o755)
     let trace = CallTrace()
@@ -209,21 +208,21 @@ import Testing
     #expect(try store.usage().foreignRecords.bytes == 69)
     #expect(try store.verify().foreignRecords.files == 1)
     #expect(try store.collect().foreignRecords.files == 1)
-    // What cannot be looked at is an error as it was.
+    // A file that cannot be examined is still an error.
     trace.onCall { call, path in
       [.openBeneath, .open, .status].contains(call) && path.lastComponent == "key" ? .fail(.permissionDenied) : nil
     }
     #expect(expect(.fileSystem) { _ = try store.load("key") }?.errno == .permissionDenied)
   }
 
-  /// P12: a subdirectory in which a file is foreign for its owner is looked at again: given back, it is a record, and
-  /// nothing in the subdirectory has changed.
+  /// P12: a subdirectory with a record of a foreign owner is examined again, because restoring the owner makes it a
+  /// record without changing the subdirectory.
   @Test func foreignRecordsAreLookedAtAgain() throws {
     try makeRoot(0o755)
     let store = try cache.store()
     try store.store(payload(5), for: "key", ttl: .seconds(100))
     try giveAway("ke/key")
-    // File systems stamp changes to some milliseconds: younger ones are not gone by.
+    // Timestamps of file systems have a granularity of some milliseconds, so newer ones are not trusted.
     usleep(150_000)
     for _ in 0..<2 { #expect(try store.collect().foreignRecords.files == 1) }
     try check(chown(cache.path("ke/key"), Self.owner, Self.group), "chown")
@@ -231,8 +230,8 @@ import Testing
     #expect(try store.collect().expired == 1)
   }
 
-  /// P4: new files and subdirectories are the group's, with the permissions of the root, whatever the mask; so are the
-  /// control file, the bin and the quarantine.
+  /// P4: new files and subdirectories belong to the group and have the root's permissions, regardless of the mask,
+  /// and so do the control file, the bin and the quarantine.
   @Test func whatIsMadeIsTheGroups() throws {
     try makeRoot(0o770)
     let mask = umask(0o077)
@@ -257,8 +256,8 @@ import Testing
     #endif
   }
 
-  /// C15, P11: a collection that does not believe the group takes nothing from the marks of one that does. A root that
-  /// loses its group's right to write gets another control file; one that others may write to keeps it.
+  /// C15, P11: a collection uses only marks of collections that trust the same files. A root without write access for
+  /// the group gets a new control file; a root that others may write to keeps it.
   @Test(arguments: [(0o770, 0o750, group), (0o777, 0o777, otherGroup)] as [(mode_t, mode_t, gid_t)])
   func marksAreOfThoseWhoBelieveTheSameFiles(before: mode_t, after: mode_t, groupAfter: gid_t) throws {
     try makeRoot(before)

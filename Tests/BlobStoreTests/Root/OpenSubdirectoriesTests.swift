@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Subdirectories are kept open from one change to the next: what others do to them meanwhile.
+/// Subdirectories are kept open between changes, in which time other processes may move or remove them.
 @Suite struct OpenSubdirectoriesTests {
   let cache: Cache
   let trace = CallTrace()
@@ -23,7 +23,7 @@ import Testing
     try FileManager.default.moveItem(atPath: cache.path(file), toPath: cache.path(target))
   }
 
-  /// What a store is to put its record into.
+  /// The kind of file in which a store writes its record.
   enum Making: CaseIterable, Sendable { case recycled, unnamed, named }
 
   private func store(_ making: Making) throws -> BlobStore {
@@ -47,11 +47,11 @@ import Testing
       try store.store(payload(5), for: key)
       #expect(try store.remove(key) == .done)
     }
-    // The first store had no control file yet, which tells whether one may be kept.
+    // The first store has no control file yet, which determines whether a subdirectory may be kept open.
     #expect(openings() == 1)
   }
 
-  /// P7: as with a root that was replaced. Also after looks at the root that have shown that all is as it was.
+  /// P7: a moved subdirectory is noticed like a replaced root, also after checks have found the root unchanged.
   @Test(arguments: [0, 2]) func subdirectoryThatWasMovedAwayIsNoticedASecondLater(seconds: Int) throws {
     let store = try cache.store()
     try store.store(payload(5), for: "key")
@@ -66,7 +66,7 @@ import Testing
     #expect(try cache.files() == ["ke/kelp", "moved/key"])
   }
 
-  /// Somebody has put something else in its place: nothing is reached through that.
+  /// A symbolic link in place of the subdirectory is not followed.
   @Test func linkInTheSubdirectorysPlaceIsNotFollowed() throws {
     let store = try cache.store()
     try store.store(payload(5), for: "key")
@@ -79,7 +79,7 @@ import Testing
     #expect(try cache.files() == ["elsewhere/key", "ke", "moved/key"])
   }
 
-  /// A collection of another process has found it empty.
+  /// A collection of another process has removed the empty subdirectory.
   @Test(arguments: Making.allCases) func storeMakesASubdirectoryAgainThatSomebodyRemoved(making: Making) throws {
     let store = try store(making)
     try store.store(payload(5), for: "key")
@@ -91,7 +91,7 @@ import Testing
     #expect(try store.load("kelp")?.payload == payload(7))
   }
 
-  /// Where a store looks for the record that it replaces, nothing is left.
+  /// The replaced record no longer exists in the subdirectory that the store has open.
   @Test(arguments: Making.allCases) func storeReplacesWhatIsInASubdirectoryThatSomebodyMadeAgain(making: Making) throws
   {
     let store = try store(making)
@@ -118,7 +118,7 @@ import Testing
     #expect(try cache.files().isEmpty)
   }
 
-  /// The Angstrom sign and the letter are equal strings, and two subdirectories.
+  /// The Angstrom sign and the letter are equal strings, but name two subdirectories.
   @Test func equalStringsAreTwoSubdirectories() throws {
     let store = try cache.store()
     let keys: [BlobKey] = ["\u{212B}x1", "\u{C5}x1"]
@@ -129,7 +129,7 @@ import Testing
     }
   }
 
-  /// The root, where all records lie in a layout without subdirectories, is such a one too.
+  /// In a layout without subdirectories, the root is kept open like a subdirectory.
   @Test func changesWithoutSubdirectoriesOpenTheRootOnce() throws {
     let store = try cache.store(files: trace.files) {
       $0.layout.separatesDirectories = false
@@ -140,15 +140,15 @@ import Testing
     try store.store(payload(6), for: "kelp")
     #expect(try store.remove("key") == .done)
     #expect(try store.remove("key") == .notFound)
-    // The first store had no control file yet, which tells whether one may be kept.
+    // The first store has no control file yet, which determines whether a subdirectory may be kept open.
     #expect(openings() == 1)
     #expect(try cache.files() == ["kelp"])
   }
 
-  /// Milliseconds of the table's clock, while a test looks for something.
+  /// The time of the table's clock in milliseconds.
   private static let now: Int64 = 1_000_000
 
-  /// All of a cache's are closed once there are too many, and together its caches keep no more than may be.
+  /// A cache closes all its subdirectories when the limit is reached, and all caches together respect the limit.
   @Test(arguments: [0, 1, 2, 3]) func noMoreAreKeptOpenThanMayBe(limit: Int) throws {
     let directory = try Directory(at: cache.outside.path, files: Files())!
     let names = ["aa", "ab", "ac", "ad"]
@@ -169,12 +169,12 @@ import Testing
       table.forget("ad")
       #expect(table.find("ad", at: Self.now) == nil)
     }
-    // Both are gone, and leave all there was.
+    // Both tables are released and return their budget.
     for _ in 0..<limit { #expect(budget.take()) }
     #expect(!budget.take())
   }
 
-  /// Two threads have opened the same one, each for want of it: the first is closed, and counts no more.
+  /// If two threads open the same subdirectory, the first descriptor is closed and returned to the budget.
   @Test func theLastOfANameIsKept() throws {
     let directory = try Directory(at: cache.outside.path, files: Files())!
     #expect(try directory.makeSubdirectory("aa", permissions: .ownerReadWriteExecute))
@@ -190,7 +190,7 @@ import Testing
     #expect(!budget.take())
   }
 
-  /// Those of a layout have two UTF-16 code units, or three where the second and third are one scalar.
+  /// Subdirectory names have two UTF-16 code units, or three if the second and third are one scalar.
   @Test func theLongestNamesOfALayoutAreKeptAndLongerOnesAreNot() throws {
     let layout = RecordLayout(naming: .verbatim)
     let names = ["", "ab", "abc", "\u{FFFD}b", "\u{FFFD}\u{FFFD}", "\u{FFFD}\u{10FFFF}", "\u{10FFFF}"]
@@ -214,12 +214,12 @@ import Testing
   }
 
   enum RootLook: CaseIterable, Sendable {
-    /// As it was when the subdirectory was opened.
+    /// The root is unchanged since the subdirectory was opened.
     case unchanged
-    /// So lately, before the first look, that a further change might not have shown.
+    /// The root changed so shortly before the first check that a further change might have the same timestamp.
     case changedLately
     case changedSince
-    /// Nobody knows what became of the subdirectory until then.
+    /// The first check is made after the opening, so a change in the meantime cannot be excluded.
     case firstLookAfterTheOpening
   }
 
@@ -234,7 +234,7 @@ import Testing
       OpenSubdirectory(try directory.openSubdirectory("aa")!), "aa",
       since: Self.now - (look == .firstLookAfterTheOpening ? 4000 : 2000))
     if look == .changedSince {
-      // Longer than file systems take one time for.
+      // Longer than the granularity of file system timestamps.
       Thread.sleep(forTimeInterval: 0.05)
       #expect(try directory.makeSubdirectory("ab", permissions: .ownerReadWriteExecute))
     }
@@ -242,7 +242,7 @@ import Testing
     #expect((table.find("aa", at: Self.now) != nil) == (look == .unchanged))
   }
 
-  /// The look that confirms the others does not cover it: it may have been moved away before they were opened.
+  /// The check that confirms later opened subdirectories does not cover one that was opened before them.
   @Test func whatWasOpenedBeforeTheOthersIsNotKept() throws {
     let directory = try Directory(at: cache.outside.path, files: Files())!
     for name in ["aa", "ab"] { #expect(try directory.makeSubdirectory(name, permissions: .ownerReadWriteExecute)) }
@@ -256,7 +256,7 @@ import Testing
     #expect(!budget.take())
   }
 
-  /// Nor what others were known by that are forgotten.
+  /// The table forgets the confirmed state of the root with its last subdirectory.
   @Test func confirmationIsForgottenWithTheLast() throws {
     let directory = try Directory(at: cache.outside.path, files: Files())!
     for name in ["aa", "ab"] { #expect(try directory.makeSubdirectory(name, permissions: .ownerReadWriteExecute)) }
@@ -272,7 +272,7 @@ import Testing
     #expect(table.find("ab", at: Self.now) == nil)
   }
 
-  /// Of one cache: its own table is given up when it is too old.
+  /// A cache closes its subdirectories when they are too old.
   @Test func whatIsOldIsClosed() throws {
     let directory = try Directory(at: cache.outside.path, files: Files())!
     #expect(try directory.makeSubdirectory("aa", permissions: .ownerReadWriteExecute))
@@ -285,11 +285,11 @@ import Testing
     #expect(budget.take())
   }
 
-  /// Nothing tells there that another host has removed one, but for calls that fail.
+  /// On network file systems, a subdirectory that another host has removed is noticed only by failing calls.
   @Test func noneAreKeptOpenOnNetworkFileSystems() throws {
     let store = try cache.store(files: trace.files)
     trace.onCall { call, _ in call == .volumeStatus ? .answer(Int(MappingHazard.incoherent.rawValue)) : nil }
-    // The first one opens the root and the control file's directory too.
+    // The first store also opens the root and the control file's directory.
     try store.store(payload(5), for: "key")
     _ = trace.take()
     for _ in 0..<3 { try store.store(payload(5), for: "key") }

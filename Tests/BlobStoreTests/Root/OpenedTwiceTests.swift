@@ -7,14 +7,14 @@ import Testing
 
 @testable import BlobStore
 
-/// Two threads of a store open the same thing at once: both then use what the first of them has opened.
+/// If two threads of a store open the same file concurrently, both use the first thread's.
 @Suite struct OpenedTwiceTests {
   let cache: Cache
   let trace = CallTrace()
 
   init() throws { cache = try Cache() }
 
-  /// Runs an action between the look for a file of the cache's and the call that has opened it, as another thread would.
+  /// Runs an action between the lookup of a file and the call that opens it, in the role of another thread.
   private func besideOpening(_ suffix: String, _ action: @escaping @Sendable () throws -> Void) {
     let trace = trace
     trace.onCall { call, path in
@@ -25,7 +25,7 @@ import Testing
     }
   }
 
-  /// Else the locks of one process would lie on two files.
+  /// Two control files would divide the locks of one process.
   @Test func aControlFile() throws {
     try cache.store().store(payload(5), for: "key")
     let store = try cache.store(files: trace.files)
@@ -37,7 +37,7 @@ import Testing
     #expect(outer === inner.value)
   }
 
-  /// Else a file would lie on the shelves of one, and be looked for on those of the other.
+  /// With two bins, a file could be recycled by one and searched for in the other.
   @Test(arguments: [true, false]) func aRecyclingBin(isThere: Bool) throws {
     let first = try cache.store()
     try first.store(payload(5), for: "key")
@@ -52,8 +52,8 @@ import Testing
   }
 }
 
-/// What a closure leaves for the test that has called it, in one thread.
+/// A value that a closure passes to the test that called it, in one thread.
 private final class Unchecked<Value: AnyObject>: @unchecked Sendable {
-  // Unchecked because one thread runs the test, and the closures within its calls.
+  // Unchecked because one thread runs the test and its closures.
   var value: Value?
 }

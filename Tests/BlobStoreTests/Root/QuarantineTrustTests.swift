@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, C12 and G4: no record is evicted for files that cannot be removed from the quarantine.
+/// Spec/Semantics.md, C12 and G4: files that cannot be removed from the quarantine never cause evictions.
 @Suite struct QuarantineTrustTests {
   let cache: Cache
 
@@ -37,8 +37,8 @@ import Testing
 
   enum Plant: CaseIterable, Sendable { case directory, ownOpenDirectory, file }
 
-  /// A stranger's directory is no quarantine, nor is one out of which strangers may take files. A stranger's file in
-  /// the quarantine is not counted.
+  /// A directory that belongs to another user, or from which other users may remove files, is not used as a
+  /// quarantine. Another user's file in the quarantine is not counted.
   @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"), arguments: Plant.allCases)
   func aStrangersQuarantineEvictsNothing(plant kind: Plant) throws {
     let store = try store()
@@ -65,7 +65,7 @@ import Testing
     #expect(try cache.state(".quarantine/large")?.size == Int64(Self.tebibyte))
   }
 
-  /// What is damaged stays in its place where the quarantine is another's, and that is logged.
+  /// If the quarantine belongs to another user, damaged records are not moved, and a message is logged.
   @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"))
   func nothingIsMovedIntoAnothersQuarantine() throws {
     try cache.makeDirectory(".quarantine")
@@ -82,7 +82,7 @@ import Testing
     #expect(log.warnings.contains { $0.contains("it belongs to user 54321") })
   }
 
-  /// C12: a file that cannot be removed counts in `failed`, and no record goes for it.
+  /// C12: a file that cannot be removed counts in `failed`, and no record is evicted because of it.
   @Test func whatCannotBeRemovedFromTheQuarantineEvictsNothing() throws {
     let trace = CallTrace()
     let store = try store(files: trace.files)
@@ -102,7 +102,7 @@ import Testing
     #expect(try cache.files() == ["ke/key"])
   }
 
-  /// B, F: nor is a bin that is another's used.
+  /// B, F: a recycling bin of another user is not used.
   @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"))
   func anothersBinIsNotUsed() throws {
     try check(chmod(cache.path(""), 0o755), "chmod")

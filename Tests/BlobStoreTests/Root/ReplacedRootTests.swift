@@ -6,16 +6,16 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, P3, P6, P7: a root that is removed, replaced or changed under a store.
+/// Spec/Semantics.md, P3, P6, P7: a root that is removed, replaced or changed while a store uses it.
 @Suite struct ReplacedRootTests {
   let cache: Cache
 
   init() throws { cache = try Cache() }
 
-  /// Long enough for the root to be looked at again.
+  /// Waits until the root is due for its next check.
   private func waitForNextLook() { Thread.sleep(forTimeInterval: 1.1) }
 
-  /// P6: with subdirectories, without, and from a descriptor.
+  /// P6: with and without subdirectories, and from a descriptor.
   @Test(arguments: [true, false], [true, false]) func removedRootIsMadeAgain(separates: Bool, fromInput: Bool) throws {
     let store = try cache.store { $0.layout.separatesDirectories = separates }
     try store.store(payload(5), for: "key")
@@ -36,7 +36,7 @@ import Testing
     #expect(try cache.files() == [separates ? "ke/key" : "key"])
   }
 
-  /// P6: before the first record, with packs.
+  /// P6: with packs, before the first record.
   @Test func removedRootIsMadeAgainForAPack() throws {
     try cache.makeDirectory("")
     let store = try cache.store { $0.packing = .upTo(8192) }
@@ -47,7 +47,7 @@ import Testing
     #expect(try cache.files() == Cache.filesOfPacks)
   }
 
-  /// P6a: also of a process that has not changed the directory.
+  /// P6a: also in a process that has not changed the directory.
   @Test func removedRootWithPacksIsNoticedWithinASecond() throws {
     let (store, reader) = (try cache.store { $0.packing = .upTo(8192) }, try cache.store())
     try store.store(payload(5), for: "key")
@@ -61,7 +61,7 @@ import Testing
     #expect(try reader.load("key")?.payload == payload(6))
   }
 
-  /// P6: not only at the beginning.
+  /// P6: also if the subdirectory is removed in the middle of a store.
   @Test func subdirectoryRemovedUnderAStoreIsMadeAgain() throws {
     let trace = CallTrace()
     let cache = cache
@@ -69,7 +69,7 @@ import Testing
     trace.onCall { call, _ in
       guard call == .write else { return nil }
       trace.onCall(nil)
-      try? FileManager.default.removeItem(atPath: cache.path(""))  // seen by what is expected below
+      try? FileManager.default.removeItem(atPath: cache.path(""))  // Failures show in the expectations below.
       return nil
     }
     try store.store(payload(5), for: "key")
@@ -77,7 +77,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(5))
   }
 
-  /// P7: both roots have the key, so that what is found tells which is used.
+  /// P7: both roots have the key, with values that identify the root.
   @Test(arguments: ["load", "header", "lock", "remove", "store", "records", "usage"])
   func replacedRootIsNoticed(operation: String) throws {
     let store = try cache.store()
@@ -105,7 +105,7 @@ import Testing
     #expect(try fileState(moved) == before)
   }
 
-  /// P7: looking costs a system call, so it is not done each time.
+  /// P7: a check costs a system call, so it is made at most once per second.
   @Test func rootIsLookedAtOnceASecond() throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files)
@@ -120,7 +120,7 @@ import Testing
     #expect(try looks(100) == 1)
   }
 
-  /// P3: files get the permissions that the root has by then.
+  /// P3: new files follow the current permissions of the root.
   @Test func changedPermissionsAreNoticed() throws {
     let store = try cache.store()
     try store.store(payload(5), for: "key")

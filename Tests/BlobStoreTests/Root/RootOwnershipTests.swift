@@ -7,13 +7,13 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, P1, P3, P4: owner, group and permissions of the files and directories that a store makes.
+/// Spec/Semantics.md, P1, P3, P4: owner, group and permissions of files and directories that a store creates.
 @Suite struct RootOwnershipTests {
   let cache: Cache
 
   init() throws { cache = try Cache() }
 
-  /// P3: mode of the root, of files, of subdirectories, of the control file; whatever the process's mask.
+  /// P3: modes of the root, files, subdirectories and control file, regardless of the process's mask.
   @Test(
     .serialized,
     arguments: [
@@ -24,7 +24,7 @@ import Testing
   func filesTakeTheRootsPermissions(root: mode_t, file: UInt32, directory: UInt32, control: UInt32) throws {
     try cache.makeDirectory("")
     try check(chmod(cache.path(""), root), "chmod")
-    // The mask is the process's, so every test that runs beside this one has it too; none may depend on it.
+    // The mask applies to the process, so concurrent tests have it too and must not depend on it.
     let mask = umask(0o077)
     defer { umask(mask) }
     let store = try cache.store()
@@ -40,7 +40,7 @@ import Testing
     #expect(try cache.state(".quarantine")?.permissions == directory)
   }
 
-  /// A program that may only read could else take its locks in the moment after it was made.
+  /// A program with read access could otherwise take locks immediately after the control file was created.
   @Test func theControlFileIsNeverOpenToReaders() throws {
     try cache.makeDirectory("")
     try check(chmod(cache.path(""), 0o755), "chmod")
@@ -68,12 +68,12 @@ import Testing
       #expect(try cache.state(file)?.owner == 12_345)
       #expect(try cache.state(file)?.group == 23_456)
     }
-    // A copy of a linked record, too.
+    // A copy of a record with several links, too.
     #expect(try store.lock("key") == .done)
     #expect(try cache.state("ke/key")?.links == 1)
     #expect(try cache.state("ke/key")?.owner == 12_345)
     #expect(try store.load("key")?.payload == payload(5))
-    // Ours, and no one else's, are records.
+    // Files of this user are records, and files of other users are not.
     try check(chown(cache.path("ke/key"), 0, 0), "chown")
     #expect(try store.contains("key"))
     try check(chown(cache.path("ke/key"), 54_321, 0), "chown")
@@ -82,8 +82,8 @@ import Testing
 
   enum Swap: CaseIterable, Sendable { case filled, foreign, removed }
 
-  /// P4. Between the making of a subdirectory and its opening, another user of the root puts another one there. The
-  /// superuser does not give that away.
+  /// P4: another user of the root replaces a subdirectory between its creation and its opening. The superuser does
+  /// not change the owner of the replacement.
   @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"), arguments: Swap.allCases)
   func onlyWhatWasJustMadeIsGivenAway(swap: Swap) throws {
     try cache.makeDirectory("")
@@ -93,7 +93,7 @@ import Testing
     try store.store(payload(5), for: "other")
     let other = cache.outside.path.string + "/other"
     try check(mkdir(other, 0o750), "mkdir")
-    // Whatever the process's mask leaves.
+    // Sets the mode regardless of the process's mask.
     try check(chmod(other, 0o750), "chmod")
     if swap == .filled { try Data("secret".utf8).write(to: URL(filePath: other + "/secret")) }
     if swap == .foreign { try check(chown(other, 0, 0), "chown") }
@@ -119,7 +119,7 @@ import Testing
     }
   }
 
-  /// P4. A collection removes the empty subdirectory while the store looks whether it is the one it has made.
+  /// P4: a collection removes the empty subdirectory while the store verifies that it has created it.
   @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"), arguments: [false, true])
   func aSubdirectoryThatGoesWhileItIsLookedAtIsMadeAgain(saysSo: Bool) throws {
     try cache.makeDirectory("")
@@ -134,8 +134,8 @@ import Testing
       if call == .makeDirectory { made.add(1) }
       guard call == .openDirectory, made.value == 1 else { return nil }
       opened.add(1)
-      // Opened first for its files, then for a list of them. Some systems say that a directory is gone, others list
-      // nothing.
+      // Opened first for its files, then for listing. For a removed directory, some systems return an error, others
+      // an empty list.
       guard opened.value == 2 else { return nil }
       #expect(rmdir(path) == 0)
       return saysSo ? .fail(.noSuchFileOrDirectory) : nil
@@ -159,7 +159,7 @@ import Testing
     #expect(try cache.state("ke/key")?.group == cache.state("")?.group)
   }
 
-  /// P4: the bit that a subdirectory has inherited is not asked for, which a sandbox may forbid (systemd's
+  /// P4: the set-group-ID bit is not set explicitly if it was inherited, because a sandbox may forbid that (systemd's
   /// `RestrictSUIDSGID`).
   @Test func inheritedSetGroupIDIsNotAskedFor() throws {
     try cache.makeDirectory("")
@@ -174,7 +174,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(5))
   }
 
-  /// P4: where the mask has taken permissions, and the bit may not be asked for, the subdirectory gets them without it.
+  /// P4: permissions removed by the mask are set without the set-group-ID bit if setting the bit is forbidden.
   @Test func permissionsAreGivenWithoutABitThatMayNotBeAskedFor() throws {
     try cache.makeDirectory("")
     try check(chmod(cache.path(""), 0o2750), "chmod")
@@ -195,7 +195,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(5))
   }
 
-  /// P4, S5: a subdirectory that cannot be given what it lacks is not left behind.
+  /// P4, S5: a new subdirectory is removed if its owner or permissions cannot be set.
   @Test(arguments: [0o750, 0o2750] as [mode_t]) func aSubdirectoryThatCannotBeAdoptedIsNotLeft(mode: mode_t) throws {
     try cache.makeDirectory("")
     try check(chmod(cache.path(""), mode), "chmod")
@@ -213,7 +213,7 @@ import Testing
     #expect(try cache.state("ke/key")?.permissions == 0o640)
   }
 
-  /// P1: files that the superuser makes in a user's directory belong to that user; in its own, to itself.
+  /// P1: files that the superuser creates in a user's directory belong to that user.
   @Test(
     .enabled(if: geteuid() == 0, "only the superuser gives files away"),
     arguments: ["cache", "some/where/cache"], [0, 12_345] as [uid_t])
@@ -231,7 +231,7 @@ import Testing
       #expect(state?.group == (owner == 0 ? 0 : 23_456), "\(name)")
     }
     #expect(try cache.state("")?.permissions == 0o700)
-    // What is there already stays whose it is.
+    // An existing directory keeps its owner.
     let other = try Cache("cache")
     try other.makeDirectory("")
     try check(chown(other.outside.path.string, owner, owner), "chown")
@@ -240,7 +240,7 @@ import Testing
     #expect(try other.state("ke/key")?.owner == 0)
   }
 
-  /// P1: a thing that the user puts in the place of the new root keeps its owner.
+  /// P1: a file or directory with which the user replaces the new root keeps its owner.
   @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"), arguments: ["link", "full", "another's"])
   func whatTookThePlaceOfANewRootIsNotGivenAway(what: String) throws {
     let cache = try Cache("home/cache")
@@ -255,7 +255,7 @@ import Testing
     let store = try cache.store(files: trace.files)
     let root = cache.root.string
     trace.onCall { call, path in
-      // The directory above is opened once the new one is there.
+      // The parent is opened after the new directory was created.
       guard call == .openDirectory, path.string == home else { return nil }
       trace.onCall(nil)
       rmdir(root)
@@ -268,7 +268,7 @@ import Testing
       }
       return nil
     }
-    // Whether the store finds a cache there is not the question.
+    // The result of the store does not matter.
     _ = try? store.store(payload(5), for: "key")
     let owner = try fileState(what == "link" ? treasure : root)?.owner
     #expect(owner == (what == "another's" ? 54_321 : 0))

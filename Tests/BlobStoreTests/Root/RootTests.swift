@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, P: a root that is absent, forbidden or no directory.
+/// Spec/Semantics.md, P: a root that is missing, inaccessible or not a directory.
 @Suite struct RootTests {
   let cache: Cache
 
@@ -74,7 +74,7 @@ import Testing
     try cache.store { $0.access.allowsWorldWritable = true }.store(payload(5), for: "key")
     expect(.worldWritableDirectory) { _ = try store.load("key") }
     try check(chmod(cache.path(""), 0o1777), "chmod")
-    // What was stored when everybody could write to it is not believed (P13, P14).
+    // Records stored while all users could write to the root are not trusted (P13, P14).
     #expect(try store.load("key") == nil)
     try store.store(payload(6), for: "key")
     #expect(try store.load("key")?.payload == payload(6))
@@ -96,7 +96,7 @@ import Testing
     #expect(try bytes(ofFile: cache.root.string) == [UInt8](ascii: "x"))
   }
 
-  /// P8: links above and at the root are the caller's business; those that lead nowhere are errors of a store.
+  /// P8: symbolic links in the path and as the root are followed; a dangling link is an error of a store.
   @Test func rootMayBeALink() throws {
     let target = cache.outside.path.string + "/target"
     try check(symlink(target, cache.root.string), "symlink")
@@ -110,7 +110,7 @@ import Testing
     #expect(try fileState(target + "/ke/key") != nil)
   }
 
-  /// P8: a root that may not be read, and one that may not be written.
+  /// P8: a root without read permission, and one without write permission.
   @Test(.enabled(if: geteuid() != 0, "permission bits do not bind the superuser"))
   func forbiddenRootIsATypedError() throws {
     let store = try cache.store()
@@ -137,7 +137,7 @@ import Testing
     try check(chmod(cache.path(""), 0o700), "chmod")
   }
 
-  /// P8: the same for the superuser, by faults.
+  /// P8: injected failures, so that it also runs as superuser.
   @Test(arguments: [Errno.permissionDenied, .readOnlyFileSystem, .ioError]) func errorsCarryTheirCause(
     errno: Errno
   )

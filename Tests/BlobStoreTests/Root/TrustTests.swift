@@ -7,7 +7,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, P13 to P15: what others could have written, or may still write, is not gone by.
+/// Spec/Semantics.md, P13 to P15: files that other users may have written, or can still write, are not trusted.
 @Suite struct TrustTests {
   let cache: Cache
 
@@ -18,7 +18,7 @@ import Testing
     try check(chmod(cache.path(""), mode), "chmod")
   }
 
-  /// P13: by the mode of the root and of a record; whether the record is sound.
+  /// P13: modes of the root and of a record, and the expected soundness.
   @Test(
     arguments: [
       (0o700, 0o666, true), (0o755, 0o644, true), (0o755, 0o646, false), (0o755, 0o664, false), (0o750, 0o660, false),
@@ -48,7 +48,7 @@ import Testing
     #expect(Set(try store.records().map { "\($0.file) \($0.state)" }) == ["ke/key damaged", "ot/other live"])
     #expect(try store.usage().damagedFiles == 1)
     #expect(try store.verify().damagedFiles == 1)
-    // The copy that a store makes is nobody else's.
+    // The copy that a store creates is not writable by other users.
     try store.store(payload(6), for: "key", locks: .keep)
     #expect(try store.load("key")?.payload == payload(6))
     #expect(try store.load("key")?.header.refCount == 0)
@@ -57,8 +57,8 @@ import Testing
     #expect(try cache.files() == ["ot/other"])
   }
 
-  /// C12, P14: under a sticky root the system lets no user remove another user's subdirectory. That is no failure
-  /// there.
+  /// C12, P14: under a sticky root, the system prevents users from removing another user's subdirectory, so this is
+  /// not counted as a failure.
   @Test(arguments: [0o1777, 0o755] as [mode_t]) func anothersSubdirectoryStays(root: mode_t) throws {
     try makeRoot(root)
     let trace = CallTrace()
@@ -72,7 +72,7 @@ import Testing
     #expect(try store.collect().subdirectories == 1)
   }
 
-  /// P14: what cannot be mended stays foreign.
+  /// P14: a subdirectory that cannot be made sticky stays foreign.
   @Test func aSubdirectoryThatCannotBeMendedStaysForeign() throws {
     try makeRoot(0o1777)
     try cache.store().store(payload(5), for: "key")
@@ -86,7 +86,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(6))
   }
 
-  /// P13, C2: such a record goes with the damaged ones, and a file that is no record stays.
+  /// P13, C2: such a record is removed like damaged ones, and a file that is not a record stays.
   @Test func aCollectionRemovesARecordThatStrangersMayWriteTo() throws {
     try makeRoot(0o755)
     let store = try cache.store()
@@ -103,7 +103,7 @@ import Testing
     #expect(try cache.files() == ["ke/kelp"])
   }
 
-  /// P13, G: the damage policies act on it.
+  /// P13, G: the damage policies apply to such a record.
   @Test(arguments: [BlobStore.DamagePolicy.remove, .quarantine])
   func damagePoliciesActOnIt(policy: BlobStore.DamagePolicy) throws {
     try makeRoot(0o755)
@@ -115,7 +115,7 @@ import Testing
     #expect(try store.load("key") == nil)
   }
 
-  /// P13: an ordinary user's small load asks for the permissions, where strangers may enter.
+  /// P13: a small load checks the permissions if other users have access to the directory.
   @Test(arguments: [(0o755, false), (0o700, true)] as [(mode_t, Bool)])
   func theSmallLoadOfAnOrdinaryUserLooksToo(root: mode_t, isSound: Bool) throws {
     try makeRoot(root)
@@ -130,8 +130,8 @@ import Testing
     }
   }
 
-  /// P14: under a sticky root that others may write to, they may take records out of a subdirectory that is not sticky.
-  /// Its owner's next change mends it, and till then nothing in it is believed.
+  /// P14: under a sticky root that others may write to, they could remove records from a subdirectory that is not
+  /// sticky. The next change by its owner makes it sticky; before, its records are not trusted.
   @Test(arguments: ["store", "collect", "wipe"]) func anOpenSubdirectoryIsMadeSticky(change: String) throws {
     try makeRoot(0o1777)
     try cache.store().store(payload(5), for: "key")
@@ -155,7 +155,7 @@ import Testing
 
   enum Owner: CaseIterable, Sendable { case stranger, strangerSticky }
 
-  /// P14: a stranger's subdirectory is foreign but where it is sticky, and nothing of it is changed.
+  /// P14: another user's subdirectory is foreign unless it is sticky, and nothing in it is changed.
   @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"), arguments: Owner.allCases)
   func aStrangersSubdirectoryIsForeignUnlessItIsSticky(owner: Owner) throws {
     try makeRoot(0o1777)
@@ -185,7 +185,7 @@ import Testing
     #expect(try cache.state("ke") == before)
   }
 
-  /// C4, F1: a stranger's file with a temporary file's name is foreign.
+  /// C4, F1: another user's file with the name of a temporary file is foreign.
   @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"))
   func aStrangersTemporaryFileIsForeign() throws {
     try makeRoot(0o1777)
@@ -201,7 +201,7 @@ import Testing
     #expect(try cache.files() == ["ke/key", "ke/.tmp-1", ".tmp-3"])
   }
 
-  /// F1: what this process may not write to is not there if it is a stranger's, and an error else.
+  /// F1: another user's record that cannot be opened for writing is reported as missing; other failures are errors.
   @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"))
   func aStrangersRecordThatMayNotBeWrittenToIsNotFound() throws {
     let trace = CallTrace()
@@ -219,7 +219,7 @@ import Testing
     }
   }
 
-  /// W3: a control file that anybody may have put there does not make a directory a cache.
+  /// W3: a control file that any user may have created does not identify a directory as a cache.
   @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"), arguments: [0, 54_321] as [uid_t])
   func aPlantedControlFileProvesNothing(owner: uid_t) throws {
     try makeRoot(0o1777)
@@ -236,7 +236,7 @@ import Testing
     }
   }
 
-  /// P15: a temporary file that has a name is its writer's alone until it is a record.
+  /// P15: a named temporary file is accessible only to its writer until it becomes a record.
   @Test func aTemporaryFileIsItsWritersAlone() throws {
     try makeRoot(0o755)
     let trace = CallTrace()

@@ -8,8 +8,8 @@ import TestSupport
 import Testing
 
 @Suite struct VanishingSubdirectoryTests {
-  /// Collections that follow each other closely may remove the empty subdirectory each time it was made. Found by the
-  /// torture run.
+  /// Frequent collections may remove the empty subdirectory each time it is created. This was found by the torture
+  /// run.
   @Test func aStoreOutlastsCollectionsThatRemoveItsSubdirectory() throws {
     let directory = try TemporaryDirectory()
     let failuresLeft = Lock(20)
@@ -33,7 +33,7 @@ import Testing
     #expect(failuresLeft.withLock { $0 } == 0)
   }
 
-  /// A file without a name does not keep its subdirectory from being empty: so it is not tried twice.
+  /// An unnamed file does not prevent the removal of its subdirectory, so the second attempt uses a name.
   @Test(.enabled(if: SystemCall.hasUnnamedFiles)) func aSubdirectoryThatVanishesUnderAFileWithoutAName() throws {
     let cache = try Cache()
     let trace = CallTrace()
@@ -45,14 +45,14 @@ import Testing
     try store.store(payload(10), for: "key")
     #expect(trace.count(.linkUnnamed) == 1)
     #expect(try store.load("key")?.payload == payload(10))
-    // It was no refusal: the next one has no name at first.
+    // This does not count as missing support, so the next file is again created without a name.
     trace.onCall(nil)
     _ = trace.take()
     try store.store(payload(11), for: "another")
     #expect(trace.count(.linkUnnamed) == 1)
   }
 
-  /// Where files cannot be made without a name, or not be given one later, they have one from the start.
+  /// Where unnamed files cannot be created or linked, files have a name from the start.
   @Test(arguments: [
     (SystemCall.openUnnamed, Errno.notSupported), (.openUnnamed, .isDirectory), (.linkUnnamed, .notPermitted),
     (.linkUnnamed, .permissionDenied), (.linkUnnamed, .noSuchFileOrDirectory), (.linkUnnamed, .improperLink),

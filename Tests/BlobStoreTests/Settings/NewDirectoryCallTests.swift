@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// The calls by which a store finds out how its directory is arranged, and what it makes of their failures.
+/// The system calls by which a store determines the arrangement of its directory, and the handling of their failures.
 @Suite struct NewDirectoryCallTests {
   let cache: Cache
   let trace = CallTrace()
@@ -24,12 +24,12 @@ import Testing
     }
   }
 
-  /// Stores by another program's configuration.
+  /// Stores a blob with another program's configuration.
   private func plant(_ arrangement: RecordArrangement, _ byteCount: Int = 5) throws {
     try cache.store { $0.layout.arrangement = arrangement }.store(payload(byteCount), for: "foobar")
   }
 
-  /// Spec/Performance.md: once a directory has been decided for, the store makes the calls of one that is told.
+  /// Spec/Performance.md: after the arrangement is decided, a store makes the same calls as with a configured one.
   @Test(arguments: [true, false]) func theCallsAreThoseOfAStoreThatIsTold(isOpen: Bool) throws {
     func calls(_ arrangement: RecordArrangement?) throws -> [[SystemCall]] {
       let trace = CallTrace()
@@ -58,7 +58,7 @@ import Testing
     #expect(trace.take().isEmpty)
   }
 
-  /// Nothing is stored in a directory that could not say how.
+  /// A store fails if the settings of its new directory cannot be written.
   @Test(arguments: [SystemCall.sync, .renameNoReplace, .write])
   func settingsThatCannotBeWrittenAreTheStoresError(call: SystemCall) throws {
     try cache.makeDirectory("")
@@ -84,7 +84,7 @@ import Testing
     }
     if isPassedOver {
       #expect(try store.load("foobar")?.payload == payload(5))
-      // What could lie elsewhere is not replaced.
+      // A record that may be stored in another place is not replaced.
       let error = expect(.fileSystem) { try store.store(payload(6), for: "foobar") }
       #expect(error?.errno == errno)
       trace.onCall(nil)
@@ -111,7 +111,7 @@ import Testing
     let opens = CallCount()
     trace.onCall { call, path in
       guard call == .openDirectory, path == root else { return nil }
-      // The first one opens the root itself.
+      // The first call opens the root itself.
       opens.add(1)
       return opens.value > 1 ? .fail(errno) : nil
     }

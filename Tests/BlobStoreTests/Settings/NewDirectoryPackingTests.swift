@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, I1a to I1d: what stores pack in new directories and in directories that are in use.
+/// Spec/Semantics.md, I1a to I1d: packing in new directories and in directories that are in use.
 @Suite struct NewDirectoryPackingTests: BetweenCalls {
   let cache: Cache
   let trace = CallTrace()
@@ -17,7 +17,7 @@ import Testing
 
   private static let packs = BlobStore.Packing.upTo(8192)
 
-  /// - Parameter packing: `nil` for a store that follows its directory.
+  /// - Parameter packing: The configured packing, or `nil` for a store that follows its directory.
   private func store(
     _ packing: BlobStore.Packing?, in other: Cache? = nil, files: Files = Files(),
     _ change: (inout BlobStore.Configuration) -> Void = { _ in }
@@ -31,12 +31,12 @@ import Testing
 
   private func packingThatIsSaid() throws -> BlobStore.Packing? { try BlobStore.settings(of: cache.root).packing }
 
-  /// The files that hold one record each.
+  /// The files that contain one record each.
   private func recordFiles(in other: Cache? = nil) throws -> Set<String> {
     try (other ?? cache).files().filter { !$0.hasPrefix(".") }
   }
 
-  /// Stores a small blob, and tells whether it has a file to itself.
+  /// Stores a small blob and returns a Boolean value that indicates whether it has its own file.
   private func isFile(_ key: BlobKey, storedBy store: BlobStore, _ byteCount: Int = 100) throws -> Bool {
     try store.store(payload(byteCount), for: key)
     #expect(try store.load(key)?.payload == payload(byteCount))
@@ -45,7 +45,7 @@ import Testing
 
   // MARK: - New directories
 
-  /// A blob is one file unless somebody asks for packs.
+  /// A blob is stored in its own file unless packing is configured.
   @Test(arguments: [RecordNaming.encoded, .sha256], [nil] + RecordArrangement.allCases)
   func aStoreThatIsNotToldPacksNothing(naming: RecordNaming, arrangement: RecordArrangement?) throws {
     let store = try store(nil) { $0.layout = .init(naming: naming, arrangement: arrangement) }
@@ -70,7 +70,7 @@ import Testing
     #expect(try packingThatIsSaid() == .upTo(8192))
     try store.store(payload(9000), for: "large")
     #expect(try recordFiles().count == 1)
-    // A stream that stays small, and blobs that are stored together.
+    // A stream that stays small, and blobs that are stored in one call.
     var writer = try store.openWriter(for: "stream")
     try writer.append(payload(200))
     try writer.commit()
@@ -87,7 +87,7 @@ import Testing
     }
   }
 
-  /// SPTPersistentCache reads such directories, and sees no pack.
+  /// SPTPersistentCache reads such directories and does not support packs.
   @Test(
     arguments: [
       (RecordNaming.verbatim, BlobStore.RecordFormat.checksummed), (.verbatim, .reference), (.encoded, .reference),
@@ -115,7 +115,7 @@ import Testing
     #expect(try cache.files() == ["sm/small"])
   }
 
-  /// Users who do not trust each other could not read each other's settings, and those who may only read open no control file.
+  /// Users who distrust each other cannot share settings, and users with read access open no control file.
   @Test(arguments: [0o1777, 0o755, 0o750] as [mode_t]) func whereOthersMayLookTheSettingsDoNotMentionPacking(
     mode: mode_t
   ) throws {
@@ -127,7 +127,7 @@ import Testing
     #expect(try store(nil).load("small")?.payload == payload(100))
   }
 
-  /// What makes a control file before there is a record does not make a directory one in use.
+  /// Operations that create a control file before the first record do not mark a directory as in use.
   @Test func aLockBeforeTheFirstStoreLeavesADirectoryNew() throws {
     for makesDirectory in [true, false] {
       let cache = try Cache()
@@ -142,7 +142,7 @@ import Testing
     #expect(try !isFile("small", storedBy: store(Self.packs)))
   }
 
-  /// Its control file has counted no record yet.
+  /// The control file of a new directory has not counted a record yet.
   @Test(arguments: ["lock", "touch", "extend", "collect", "wipe"], [true, false])
   func whatFindsNothingLeavesADirectoryNew(operation: String, inAnotherStore: Bool) throws {
     try cache.makeDirectory("")
@@ -158,17 +158,17 @@ import Testing
     #expect(try packingThatIsSaid() == .upTo(8192))
   }
 
-  /// On a network file system, and where a mapping needs room.
+  /// On network file systems, and where a mapping needs free space.
   @Test(arguments: [1, 2]) func whereMemoryIsNotSharedADirectoryIsNotTurnedToPacks(hazard: Int) throws {
     trace.onCall { call, _ in call == .volumeStatus ? .answer(hazard) : nil }
     #expect(try isFile("small", storedBy: store(Self.packs, files: trace.files)))
     #expect(try packingThatIsSaid() == nil)
-    // It is in use by then.
+    // The directory is in use now.
     trace.onCall(nil)
     #expect(try isFile("other", storedBy: store(nil)))
   }
 
-  /// Before the directory is open, it may be one for a pack.
+  /// The size is checked before the directory is opened, so nothing is created.
   @Test func aFileThatIsTooLargeMakesNothing() throws {
     let file = cache.outside.path.appending("file")
     try payload(20_001).write(to: URL(filePath: file.string))
@@ -179,7 +179,7 @@ import Testing
 
   // MARK: - Directories in use
 
-  /// As a version without packs leaves it, also once all records are gone.
+  /// A directory of a version without packs stays unpacked, also after all its records are removed.
   @Test(arguments: [true, false], [nil] + RecordArrangement.allCases)
   func aDirectoryInUseStaysAsItIs(isEmpty: Bool, arrangement: RecordArrangement?) throws {
     let old = try store(.off) { $0.layout.arrangement = arrangement }
@@ -188,7 +188,7 @@ import Testing
     let before = try cache.exists(Self.settingsFile) ? cache.bytes(Self.settingsFile) : nil
     #expect(try isFile("small", storedBy: store(nil) { $0.layout.arrangement = arrangement }))
     #expect(try packingThatIsSaid() == nil)
-    // A program whose own configuration packs does not decide for the others.
+    // A program whose configuration enables packing does not change the directory's settings.
     let packing = try store(Self.packs) { $0.layout.arrangement = arrangement }
     #expect(try !isFile("packed", storedBy: packing))
     #expect(try packingThatIsSaid() == nil)
@@ -201,7 +201,7 @@ import Testing
     #expect(try !cache.exists(Self.settingsFile))
   }
 
-  /// Settings and control file are lost, and packs are there: by whom they were wanted is not known.
+  /// If settings and control file are lost, existing packs do not enable packing, because their origin is unknown.
   @Test func packsAloneDoNotTurnPackingOn() throws {
     try store(Self.packs).store(payload(100), for: "packed")
     for file in [Self.settingsFile, ".blobcache"] { try FileManager.default.removeItem(atPath: cache.path(file)) }
@@ -239,7 +239,7 @@ import Testing
     #expect(settings.arrangement == .spread)
   }
 
-  /// `blobcache configure DIR --packing off`, for programs that open the directory from then on.
+  /// `blobcache configure DIR --packing off` applies to programs that open the directory afterwards.
   @Test func settingsThatChangeHoldFromThenOn() throws {
     let store = try store(Self.packs)
     try store.store(payload(100), for: "packed")
@@ -247,7 +247,7 @@ import Testing
     let later = try self.store(nil)
     #expect(try isFile("small", storedBy: later))
     #expect(try later.load("packed")?.payload == payload(100))
-    // One record, which is a file now.
+    // One record, which now has its own file.
     try later.store(payload(40), for: "packed")
     #expect(try store.load("packed")?.payload == payload(40))
     #expect(try later.records().map(\.key?.string).sorted { $0 ?? "" < $1 ?? "" } == ["packed", "small"])
@@ -265,7 +265,7 @@ import Testing
     #expect(try !isFile("other", storedBy: store(nil)))
   }
 
-  /// Others go by what the program that makes the directory packs.
+  /// Other programs follow the packing of the program that creates the directory.
   @Test func aProgramThatMakesTheDirectorySaysItsOwn() throws {
     #expect(try !isFile("small", storedBy: store(.upTo(500))))
     #expect(try packingThatIsSaid() == .upTo(500))
@@ -284,10 +284,10 @@ import Testing
 
   // MARK: - Between calls
 
-  /// Packs are made with all stripes held, one after the other.
+  /// The calls that lock and unlock all stripes, one by one, while a pack is created.
   private static let ofStripes: Set<SystemCall> = [.takeStripe, .freeStripe]
 
-  /// Another's first store comes before each call of the first store in turn, or finds its key held.
+  /// For each call of the first store, another process's first store precedes it or finds the key locked.
   @Test(arguments: [packs, .off]) func firstStoresAgreeAtEveryCall(others: BlobStore.Packing) throws {
     var (call, wasReached) = (0, true)
     while wasReached {
@@ -308,7 +308,7 @@ import Testing
       try store.store(payload(60), for: "small")
       wasReached = calls.value > call
       #expect(try other.load("small")?.payload == payload(60), "before call \(call)")
-      // Later stores do what the first ones have said.
+      // Later stores follow the settings of the first ones.
       let said = try BlobStore.settings(of: cache.root).packing
       #expect(others == .off || said == .upTo(8192), "before call \(call)")
       let files = try recordFiles(in: cache).count
@@ -320,7 +320,7 @@ import Testing
     #expect(call > 20)
   }
 
-  /// What a process leaves that dies before a call of its first store: a copy of the directory has no locks of the living.
+  /// A process may die before any call of its first store. A copy of the directory has none of its locks.
   @Test func aFirstStoreMayDieBeforeEachCall() throws {
     var (call, wasReached) = (0, true)
     while wasReached {
@@ -348,7 +348,7 @@ import Testing
     #expect(call > 20)
   }
 
-  /// Nothing is stored in a directory that could not say how.
+  /// A store fails if the settings of its new directory cannot be written.
   @Test(arguments: [SystemCall.sync, .renameNoReplace, .write])
   func settingsThatCannotBeWrittenAreTheStoresError(call: SystemCall) throws {
     try cache.makeDirectory("")
@@ -365,7 +365,7 @@ import Testing
     #expect(try cache.files() == Cache.filesOfPacks)
   }
 
-  /// What needs a lock alone goes on where there is no room for settings. The first store says what it packs.
+  /// Operations that only need a lock succeed without space for settings. The first store then decides the packing.
   @Test func aHistoryNeedsNoRoomForSettings() throws {
     try cache.makeDirectory("")
     let store = try store(Self.packs, files: trace.files)
@@ -380,15 +380,15 @@ import Testing
     #expect(try packingThatIsSaid() == .upTo(8192))
   }
 
-  /// Spec/Performance.md: a store that leaves it to its directory makes the calls of one that is told.
+  /// Spec/Performance.md: a store that follows its directory makes the same calls as one with configured packing.
   @Test func theCallsAreThoseOfAStoreThatIsTold() throws {
     func calls(_ packing: BlobStore.Packing?, _ said: BlobStore.Packing) throws -> [[SystemCall]] {
       let (cache, trace) = (try Cache(), CallTrace())
       try cache.store { $0.packing = said }.store(payload(5), for: "key")
       let store = try cache.store(files: trace.files) { $0.packing = packing }
-      // What is opened once: the subdirectory, and the bin.
+      // The first round opens the subdirectory and the bin.
       for _ in 0..<2 {
-        // What was written to a moment ago is read before it is overwritten.
+        // A recently written record is read before it is overwritten.
         waitUntilWritesArePast()
         try store.store(payload(5), for: "key")
       }

@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, N5c to N5f: a store that leaves the arrangement to its directory.
+/// Spec/Semantics.md, N5c to N5f: a store that follows the arrangement of its directory.
 @Suite struct NewDirectoryTests: BetweenCalls {
   let cache: Cache
   let trace = CallTrace()
@@ -14,7 +14,7 @@ import Testing
   init() throws { cache = try Cache() }
 
   private static let settingsFile = ".blobcache.conf"
-  /// The key `foobar` by each arrangement; FNV-1a of it is 0x85944171f73967e8.
+  /// The path of the key `foobar` in each arrangement; its FNV-1a hash is 0x85944171f73967e8.
   private static let places: [RecordArrangement: String] = [
     .prefix: "fo/foobar", .spread: "v8/foobar", .flat: "foobar",
   ]
@@ -32,7 +32,7 @@ import Testing
     try BlobStore.settings(of: cache.root).arrangement
   }
 
-  /// Stores by another program's configuration.
+  /// Stores a blob with another program's configuration.
   private func plant(_ arrangement: RecordArrangement, _ byteCount: Int = 5) throws {
     try cache.store { $0.layout.arrangement = arrangement }.store(payload(byteCount), for: "foobar")
   }
@@ -79,7 +79,7 @@ import Testing
     #expect(try !cache.exists(Self.settingsFile))
   }
 
-  /// SPTPersistentCache reads such directories too.
+  /// SPTPersistentCache reads such directories, too.
   @Test(arguments: [(RecordNaming.verbatim, BlobStore.RecordFormat.checksummed), (.encoded, .reference)])
   func namesAndHeadersOfTheReferenceLieByPrefix(naming: RecordNaming, format: BlobStore.RecordFormat) throws {
     let store = try store {
@@ -122,7 +122,7 @@ import Testing
     #expect(try cache.exists("v8/foobar"))
   }
 
-  /// A directory that another program has used, also once it is empty, or has lost its control file.
+  /// A directory that another program has used, also if it is empty or its control file is lost.
   @Test(arguments: RecordArrangement.allCases, [true, false])
   func theHintDecidesWhereSettingsSayNothing(arrangement: RecordArrangement, isEmpty: Bool) throws {
     try plant(arrangement)
@@ -131,7 +131,7 @@ import Testing
     #expect(try store.load("foobar")?.payload == (isEmpty ? nil : payload(5)))
     try store.store(payload(6), for: "foobar")
     #expect(try cache.bytes(#require(Self.places[arrangement])).count == 70)
-    // The hint goes with the control file.
+    // The hint is removed with the control file.
     #expect(try arrangementThatIsSaid() == (arrangement == .spread ? .spread : nil))
   }
 
@@ -152,7 +152,7 @@ import Testing
 
   // MARK: - Several programs
 
-  /// Until something is stored, another program may decide.
+  /// Before the first store, another program may still decide the arrangement.
   @Test func aLookAtTheRootTellsWhatAnotherProgramHasDecided() throws {
     try cache.makeDirectory("")
     let store = try store()
@@ -182,7 +182,7 @@ import Testing
     #expect(try arrangementThatIsSaid() == .spread)
   }
 
-  /// Another's first store comes before each call of the first store in turn, or finds its key held.
+  /// For each call of the first store, another process's first store precedes it or finds the key locked.
   @Test(arguments: [true, false]) func firstStoresAgreeAtEveryCall(isThere: Bool) throws {
     var (call, wasReached) = (0, true)
     while wasReached {
@@ -223,10 +223,10 @@ import Testing
     #expect(try BlobStore.settings(of: root).countLimit == (hasSettings ? .atMost(7) : nil))
   }
 
-  /// A change of settings makes the file only where there is none, as a first store does.
+  /// Like a first store, a change of settings creates the file only if it does not exist.
   @Test func aChangeOfSettingsKeepsWhatAFirstStoreSays() throws {
     try cache.makeDirectory("")
-    // There the control file needs no lock of the root, which the change has.
+    // With this mode, the control file is created without the lock of the root, which the change holds.
     try check(chmod(cache.path(""), 0o755), "chmod")
     let store = try store()
     before(.renameNoReplace, at: Self.settingsFile) { try store.store(payload(5), for: "foobar") }

@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// A root that is replaced, under a store, by one of another arrangement.
+/// A store notices that its root was replaced by one with a different arrangement.
 @Suite struct ReplacedArrangementTests {
   let cache: Cache
 
@@ -21,7 +21,7 @@ import Testing
     }
   }
 
-  /// Stores by another program's configuration.
+  /// Stores a blob with another program's configuration.
   private func plant(_ arrangement: RecordArrangement, _ byteCount: Int = 5) throws {
     try cache.store { $0.layout.arrangement = arrangement }.store(payload(byteCount), for: "foobar")
   }

@@ -4,7 +4,7 @@ import Posix
 import TestSupport
 import Testing
 
-/// P18: changes of a directory's settings beside each other.
+/// P18: concurrent changes of a directory's settings.
 @Suite struct SettingsChangeTests {
   let cache: Cache
 
@@ -33,7 +33,6 @@ import Testing
     }
   }
 
-  /// A change of each setting.
   private static let changes: [@Sendable (inout BlobStore.DirectorySettings) -> Void] = [
     { $0.defaultTimeToLive = .never }, { $0.sizeLimit = .atMost(1 << 30) }, { $0.countLimit = .atMost(7) },
     { $0.freeSpaceFloor = 1 }, { $0.eviction = .oldest }, { $0.naming = .encoded }, { $0.arrangement = .prefix },
@@ -48,7 +47,7 @@ import Testing
     for _ in 0..<10 {
       try BlobStore.changeSettings(of: root, resetting: true) { _ in }
       DispatchQueue.concurrentPerform(iterations: Self.changes.count) { index in
-        // However slow the machine is.
+        // A timeout that is sufficient on slow machines.
         _ = #expect(throws: Never.self) {
           try BlobStore.changeSettings(
             of: root, lockTimeout: .seconds(600), files: Files(), Self.changes[index])
@@ -93,7 +92,7 @@ import Testing
     #expect(try BlobStore.settings(of: cache.root).eviction == .oldest)
   }
 
-  /// The collector's byte is enough there, which no reader can take.
+  /// The collector's byte, which no reader can lock, is sufficient.
   @Test func aReadersLockOfTheRootKeepsNobodyOut() throws {
     try prepare(.openToReaders)
     let reader = try rootDirectory()

@@ -16,7 +16,7 @@ import Testing
   import Android
 #endif
 
-/// P16: the settings that a directory keeps.
+/// P16: the settings of a directory.
 @Suite struct SettingsTests {
   let cache: Cache
 
@@ -27,7 +27,7 @@ import Testing
 
   private static let file = ".blobcache.conf"
 
-  /// Every setting has a value.
+  /// Settings with a value for every property.
   private static var full: BlobStore.DirectorySettings {
     var settings = BlobStore.DirectorySettings()
     settings.defaultTimeToLive = .never
@@ -99,7 +99,7 @@ import Testing
 
   // MARK: - Hostile files
 
-  /// A flipped bit is an error, or a file that says the same.
+  /// A flipped bit results in an error or in equal settings.
   @Test func noFlippedBitChangesASetting() throws {
     try write(Self.full)
     let whole = try cache.bytes(Self.file)
@@ -122,7 +122,7 @@ import Testing
     }
   }
 
-  /// The lines of a file, with a check that fits.
+  /// Writes the lines to the settings file with a valid checksum.
   private func plant(_ lines: String...) throws {
     let text = lines.map { $0 + "\n" }.joined()
     let check = String(CRC32.checksum(of: unsafe Array(text.utf8).span.bytes), radix: 16)
@@ -209,11 +209,11 @@ import Testing
     #expect(configuration.limits.count == 7)
     #expect(configuration.expiry.defaultTimeToLive == .seconds(86_400))
     #expect(configuration.limits.eviction == .oldest)
-    // What the directory does not say, the program's hint does.
+    // The hint of the program applies to settings that the directory does not have.
     #expect(configuration.limits.size == 5 << 20)
   }
 
-  /// Settings must outlast the control file, and hold without one.
+  /// Settings survive the control file and are effective without one.
   @Test func settingsOutliveTheControlFileAndTheBlobs() throws {
     try cache.store().store(payload(1), for: "key")
     var settings = BlobStore.DirectorySettings()

@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, N5: records that are spread over subdirectories by the digests of their names.
+/// Spec/Semantics.md, N5: records that are distributed over subdirectories by the digests of their names.
 @Suite struct SpreadLayoutTests {
   private let cache: Cache
 
@@ -27,7 +27,7 @@ import Testing
     try store().records(prefix: prefix).compactMap { $0.key?.string }.sorted()
   }
 
-  /// FNV-1a of `foobar` is 0x85944171f73967e8; its low ten bits are 1000.
+  /// The FNV-1a hash of `foobar` is 0x85944171f73967e8; its low ten bits are 1000.
   @Test func theDigestNamesTheSubdirectory() throws {
     try store().store(payload(5), for: "foobar")
     #expect(try cache.files() == ["v8/foobar"])
@@ -35,7 +35,7 @@ import Testing
     #expect(try cache.store().load("foobar") == nil)
   }
 
-  /// Names of any length, also those that have no beginning of two characters.
+  /// Names of any length, including those shorter than two characters.
   @Test func keysWithACommonStartLieInManySubdirectories() throws {
     let store = try store()
     for key in Self.urls + ["a", "é"] { try store.store(payload(1), for: key) }
@@ -60,7 +60,7 @@ import Testing
     #expect(try keys("").count == 189)
   }
 
-  /// C1, C5, C15: a record more makes a pass look at those of its subdirectory alone.
+  /// C1, C5, C15: after one new record, a pass examines only the records of its subdirectory.
   @Test func aCollectionLooksAtTheSubdirectoriesThatHaveChanged() throws {
     let trace = CallTrace()
     let store = try store(files: trace.files)
@@ -82,7 +82,7 @@ import Testing
     #expect(try cache.files() == [])
   }
 
-  /// A mark by one arrangement says nothing about the records of another.
+  /// A mark of one arrangement does not apply to the records of another.
   @Test func marksAreOfOneArrangement() throws {
     try store().store(payload(1), for: "foobar", ttl: .seconds(100))
     usleep(150_000)
@@ -91,7 +91,7 @@ import Testing
     #expect(try store().collect().examined == 1)
   }
 
-  /// F1: neither at the root, nor in another subdirectory, nor in one that is named otherwise.
+  /// F1: records are foreign at the root, in another subdirectory, and in one with a different spelling.
   @Test(arguments: ["foobar", "fo/foobar", "v9/foobar", "V8/foobar", "v8/v8/foobar"])
   func aRecordInAnotherPlaceIsForeign(place: String) throws {
     let store = try store()
@@ -107,7 +107,7 @@ import Testing
     #expect(try cache.bytes(place) == bytes)
   }
 
-  /// P16: the settings keep the arrangement, and no store goes by another.
+  /// P16: the settings contain the arrangement, and stores with a different one fail.
   @Test func theDirectorySaysHowItIsArranged() throws {
     try cache.makeDirectory("")
     try BlobStore.changeSettings(of: cache.root) { $0.arrangement = .spread }
@@ -119,14 +119,14 @@ import Testing
     #expect(try cache.exists("v8/foobar"))
   }
 
-  /// P17: so does the hint, where there are no settings.
+  /// P17: without settings, the hint determines the arrangement.
   @Test(arguments: RecordArrangement.allCases) func theHintTellsTheArrangement(arrangement: RecordArrangement) throws {
     try cache.store { $0.layout.arrangement = arrangement }.store(payload(1), for: "foobar")
     #expect(try BlobStore.hint(at: cache.root)?.layout == RecordLayout(arrangement: arrangement))
     #expect(try BlobStore.Configuration(following: cache.root).layout.arrangement == arrangement)
   }
 
-  /// P18a: records are never left behind by a change of the arrangement.
+  /// P18a: a change of the arrangement that would hide existing records is refused.
   @Test(arguments: RecordArrangement.allCases, RecordArrangement.allCases)
   func recordsKeepTheirArrangement(before: RecordArrangement, after: RecordArrangement) throws {
     try cache.store { $0.layout.arrangement = before }.store(payload(1), for: "foobar")
@@ -137,7 +137,7 @@ import Testing
     }
   }
 
-  /// Spec/Performance.md: the arrangement costs no call.
+  /// Spec/Performance.md: the arrangement requires no additional calls.
   @Test func theCallsAreThoseOfThePrefix() throws {
     func calls(_ arrangement: RecordArrangement) throws -> [[SystemCall]] {
       let trace = CallTrace()

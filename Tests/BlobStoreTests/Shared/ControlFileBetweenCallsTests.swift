@@ -7,14 +7,14 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Another process acts between two system calls that concern the control file, or the file system refuses one.
+/// Another process acts between two system calls that affect the control file, or one of these calls fails.
 @Suite struct ControlFileBetweenCallsTests: BetweenCalls {
   let cache: Cache
   let trace = CallTrace()
 
   init() throws { cache = try Cache() }
 
-  /// A root that is there, and in which nothing can be made all the same.
+  /// The root exists, but no file can be created in it.
   @Test func rootThatTakesNoFileIsAnError() throws {
     try cache.write(record(RecordHeader(updateTime: UInt64(cache.now), payloadSize: 0), [1]), to: "ke/key")
     let store = try tracedStore()
@@ -22,7 +22,7 @@ import Testing
     #expect(expect(.fileSystem) { try store.lock("key") }?.errno == .noSuchFileOrDirectory)
   }
 
-  /// Another store makes the control file while this one waits for the directory's lock.
+  /// Another store creates the control file while this one waits for the lock of the directory.
   @Test(arguments: [false, true]) func controlFileThatSomebodyElseMakesIsUsed(isFull: Bool) throws {
     try cache.write(record(RecordHeader(updateTime: UInt64(cache.now), payloadSize: 0), [1]), to: "ke/key")
     let other = try cache.store()
@@ -36,7 +36,7 @@ import Testing
         count += 1
         return count
       }
-      // The first is for making the control file; where that has failed, the second is for doing without.
+      // The first lock is for creating the control file. If that fails, the second is the fallback without one.
       if count == (isFull ? 2 : 1) { #expect(throws: Never.self) { try other.lock("key") } }
       return nil
     }
@@ -45,7 +45,7 @@ import Testing
     #expect(try cache.exists(".blobcache"))
   }
 
-  /// Without renameat2(2) it is published by a link, and never over another.
+  /// Without renameat2(2), the control file is published by a link, which never replaces an existing file.
   @Test func controlFileThatSomebodyElseLinksIsUsed() throws {
     let other = try cache.store()
     try other.store(payload(5), for: "key")
@@ -62,7 +62,7 @@ import Testing
     #expect(try cache.files() == ["ke/key"])
   }
 
-  /// A damaged control file goes before its bytes are locked, or before it is looked at again.
+  /// A damaged control file is removed before its bytes are locked, or before it is checked again.
   @Test(arguments: [SystemCall.openBeneath, .lockByte, .status])
   func damagedControlFileThatSomebodyElseRemovesIsMadeAgain(call: SystemCall) throws {
     let store = try tracedStore()
@@ -71,7 +71,7 @@ import Testing
     let path = cache.path(".blobcache")
     let isReplacing = Lock(false)
     trace.onCall { found, place in
-      // The directory's lock is what replacing begins with.
+      // Replacing the file begins with the lock of the directory.
       if found == .lock { isReplacing.withLock { $0 = true } }
       guard found == call, place.string.hasSuffix(".blobcache"), isReplacing.withLock({ $0 }) else { return nil }
       if access(path, F_OK) == 0 { unlink(path) }
@@ -83,8 +83,8 @@ import Testing
     #expect(try cache.store().header(for: "key")?.refCount == 1)
   }
 
-  /// Where the control file cannot be mapped for any process, locks work and nothing is counted; where it is only this
-  /// one that cannot, it changes nothing.
+  /// If no process can map the control file, locks work but nothing is counted. If only this process cannot map it,
+  /// its changes fail.
   @Test(arguments: [Errno.operationNotSupportedByDevice, .noMemory]) func controlFileThatCannotBeMapped(
     errno: Errno
   ) throws {
@@ -103,7 +103,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(6))
   }
 
-  /// Without renameat2(2), it is published by a link, and its temporary name goes.
+  /// Without renameat2(2), the control file is published by a link, and its temporary name is removed.
   @Test func controlFileIsLinkedWhereItCannotBeRenamed() throws {
     let store = try tracedStore()
     trace.onCall { call, _ in call == .renameNoReplace ? .fail(.invalidArgument) : nil }
@@ -114,7 +114,7 @@ import Testing
     #expect(try cache.store().generation(of: "key") != nil)
   }
 
-  /// A control file that cannot be opened keeps changes from being made, and loads from waiting for a lock only.
+  /// Changes fail if the control file cannot be opened; loads succeed and only skip updates that need a lock.
   @Test func controlFileThatCannotBeOpenedIsAnErrorOfChangesAlone() throws {
     try cache.store().store(payload(5), for: "key")
     let store = try tracedStore()
@@ -126,7 +126,7 @@ import Testing
     #expect(expect(.fileSystem) { try store.lock("key") }?.errno == .permissionDenied)
   }
 
-  /// A damaged control file stays while a process holds a byte of it: its locks are the ones that count.
+  /// A damaged control file is not replaced while a process holds a lock on one of its bytes.
   @Test func damagedControlFileStaysWhileItIsLocked() throws {
     try cache.write(record(RecordHeader(updateTime: UInt64(cache.now), payloadSize: 0), [1]), to: "ke/key")
     let damaged = [UInt8](repeating: 0, count: 5000)
@@ -134,7 +134,7 @@ import Testing
     let store = try tracedStore()
     let hasRefused = Lock(false)
     trace.onCall { call, path in
-      // Of the bytes that are locked, all come first, and then the key's.
+      // The first lock is of all bytes, the second of the key's byte.
       guard call == .lockByte, path.lastComponent == ".blobcache" else { return nil }
       return hasRefused.withLock { hasRefused in
         defer { hasRefused = true }
@@ -147,11 +147,11 @@ import Testing
     #expect(try cache.bytes(".blobcache") != damaged)
   }
 
-  /// Of our version, but cut short: what is missing must not be mapped.
+  /// A truncated control file of the current version must not be mapped.
   @Test func controlFileThatIsTooShortIsReplaced() throws {
     try cache.store().store(payload(5), for: "key")
     let whole = try cache.bytes(".blobcache")
-    // Another file: the one that is mapped must keep its length.
+    // A new file, because a mapped file must not be truncated.
     try removeFile(".blobcache")()
     try cache.write(Array(whole.prefix(5000)), to: ".blobcache")
     #expect(try cache.store().lock("key") == .done)
@@ -159,7 +159,7 @@ import Testing
     #expect(try cache.store().header(for: "key")?.refCount == 1)
   }
 
-  /// Where memory cannot be shared, locks work and nothing is counted.
+  /// Where memory cannot be shared, locks work but nothing is counted.
   @Test(arguments: [MappingHazard.incoherent, .needsRoom]) func controlFileIsNotMappedWhereThatIsAHazard(
     hazard: MappingHazard
   ) throws {

@@ -7,7 +7,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, M: the counters that limits go by, where they are not what the directory holds.
+/// Spec/Semantics.md, M: the counters for the limits, if they differ from the content of the directory.
 @Suite(.timeLimit(.minutes(30))) struct CounterTests {
   let cache: Cache
 
@@ -20,22 +20,22 @@ import Testing
     }
   }
 
-  /// Stores records of 100 bytes, one a second.
+  /// Stores records of 100 bytes, one per second.
   private func store(_ keys: Range<Int>, in store: BlobStore) throws {
     for key in keys {
       try store.store(payload(36), for: "\(key) key", ttl: .seconds(100_000))
-      // What is stored during a collection may count twice until the next one.
+      // A record that is stored during a collection may be counted twice until the next one.
       store.waitForCollection()
       cache.clock.advance(by: 1)
     }
   }
 
-  /// M1: another program has removed half of the records, in subdirectories that the marks know differently. The first
-  /// collection that finds less than the counters say looks at everything.
+  /// M1: another program has removed half of the records from subdirectories whose marks are now wrong. The first
+  /// collection that finds fewer records than counted examines everything.
   @Test func countersThatSayTooMuchAreCorrected() throws {
     let store = try limited(100_000)
     try self.store(100..<900, in: store)
-    // Younger changes do not count as settled, and their subdirectories are not marked.
+    // Subdirectories with more recent changes are not marked.
     usleep(150_000)
     try store.collect()
     #expect(try store.usageEstimate()?.records == 800)
@@ -49,7 +49,7 @@ import Testing
     #expect(try store.statistics().passes - passes <= 2)
   }
 
-  /// M1: a walk that misses a new record, because a removal hides it in the sum, takes nothing from the counters.
+  /// M1: a walk can miss a new record that a removal hides in the sum, in which case the counters are not lowered.
   @Test func whatAWalkMissesStaysCounted() throws {
     let trace = CallTrace()
     let (store, other) = (try cache.store(files: trace.files) { $0.layout.arrangement = .prefix }, try cache.store())
@@ -66,7 +66,7 @@ import Testing
           return names.count == 2
         }), let first = met.withLock({ $0.first })
       else { return nil }
-      // The walk is past the first, and about to list the second.
+      // The walk has listed the first subdirectory and is about to list the second.
       #expect(throws: Never.self) {
         try other.store(payload(10), for: BlobKey(first + "x"), ttl: .seconds(1_000_000))
         try other.remove(BlobKey(name))
@@ -82,7 +82,7 @@ import Testing
     #expect(try store.usage().records == 2)
   }
 
-  /// M1: a stripe is held all the time, so a record may be counted that has no place yet. The counters are not lowered until it is free.
+  /// M1: while a stripe is held, a record may be counted before it is published, so the counters are not lowered.
   @Test func countersAreNotLoweredWhileAStripeIsHeld() throws {
     let store = try cache.store()
     try self.store(10..<20, in: store)
@@ -101,7 +101,7 @@ import Testing
     #expect(try store.usageEstimate()?.records == 8)
   }
 
-  /// M2: what cannot be read is counted by its size, and keeps nothing from being counted.
+  /// M2: an unreadable record is counted by its size and does not prevent counting.
   @Test(arguments: Damage.allCases.filter { $0.showsInHeader && $0 != .abandonedStream }, [true, false])
   func aDamagedRecordThatIsCountedAsUnlockedLeavesAsThat(damage: Damage, isReplaced: Bool) throws {
     let store = try cache.store()
@@ -130,7 +130,7 @@ import Testing
     #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 11, bytes: 1100))
   }
 
-  /// F1: another user's file that cannot be read is no record, whatever its size; an empty one of the own user is one.
+  /// F1: another user's unreadable file is not a record, whatever its size; an empty file of the caller's is one.
   @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"), arguments: [true, false])
   func anUnreadableFileOfSomebodyElseIsForeign(isPlain: Bool) throws {
     let name = isPlain ? "somebody" : "some%62ody"
@@ -154,8 +154,8 @@ import Testing
     #expect(try cache.files() == ["so/" + name])
   }
 
-  /// M1, M4: what cannot be counted may be what is too much. Stores do not look for it again and again, and one that
-  /// needs room says so at once.
+  /// M1, M4: uncounted records may exceed the limit. Stores do not repeat the walk each time, and a store that needs
+  /// space fails immediately.
   @Test func countersThatCannotBeCorrectedEndInALimit() throws {
     let walks = CallCount()
     let trace = CallTrace()
@@ -173,11 +173,11 @@ import Testing
     }
     try self.store(1000..<1200, in: store)
     #expect(try store.usageEstimate()?.records == 1100)
-    // One for each second, in which nothing is tried again.
+    // At most one walk for each second, because the next attempt is delayed.
     #expect((1...10).contains(walks.value))
   }
 
-  /// M2: a subdirectory that is not for this process leaves the rest its limit; one that fails leaves it open.
+  /// M2: a subdirectory without access permission is left out of the count; another error leaves the count unknown.
   @Test(arguments: [(.permissionDenied, true), (.ioError, false)] as [(Errno, Bool)])
   func aSubdirectoryThatCannotBeListed(errno: Errno, isKnown: Bool) throws {
     try store(0..<10, in: try cache.store())
@@ -190,7 +190,7 @@ import Testing
     options.looksAtEverything = true
     #expect(try store.collect(options).failed == 1)
     #expect(try store.usageEstimate() == (isKnown ? BlobStore.UsageEstimate(records: 10, bytes: 1000) : nil))
-    // Once all is known, who sees less of it changes nothing.
+    // If the counters are known, a collection that finds less because of errors does not change them.
     trace.onCall(nil)
     try store.collect(options)
     trace.onCall { call, path in call == .openDirectory && path.string.hasSuffix("/3 ") ? .fail(errno) : nil }
@@ -198,7 +198,7 @@ import Testing
     #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 11, bytes: 1100))
   }
 
-  /// C12, W5: a listing that breaks off costs the rest of one subdirectory.
+  /// C12, W5: an error in a listing skips only the rest of that subdirectory.
   @Test func aListingThatBreaksOffEndsNoWalk() throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files)
@@ -214,8 +214,8 @@ import Testing
     #expect(try cache.files() == ["20/20 key"])
   }
 
-  /// G: a record with a damaged payload that was locked is taken off the counters as such, and a quarantine that cannot be
-  /// trimmed keeps nothing from being counted.
+  /// G: a locked record with a damaged payload is subtracted from the counters as a locked one. A quarantine that
+  /// cannot be trimmed does not prevent counting.
   @Test(arguments: [BlobStore.DamagePolicy.remove, .quarantine]) func discardedRecordsAreCounted(
     policy: BlobStore.DamagePolicy
   ) throws {

@@ -6,8 +6,8 @@
   import TestSupport
   import Testing
 
-  /// Spec/Guarantees.md, 2: forked children. Each test forks a process of its own: a fork of this one would have the locks of
-  /// its other threads, but not the threads.
+  /// Spec/Guarantees.md, 2: forked children. Each test forks in its own process, because a fork of this process would
+  /// inherit the locks of its other threads without the threads.
   @Suite struct ForkTests {
     @Test(.timeLimit(.minutes(30))) func aStoreFromBeforeTheForkAnswersWithAnError() async {
       await #expect(processExitsWith: .success) {
@@ -25,7 +25,7 @@
           return operations.count { !throwsForkedChild($0) }
         }
         #expect(failures == 0)
-        // The child's tries have changed nothing.
+        // The child's attempts have not changed anything.
         #expect(try store.load("key")?.payload == payload(10))
         #expect(try store.unlock("key") == .done)
       }
@@ -48,7 +48,7 @@
       }
     }
 
-    /// The child has a session of its own, and fills chunks of its own.
+    /// The child has its own session and fills its own chunks.
     @Test(.timeLimit(.minutes(30))) func packedRecordsOfParentAndChildAreKeptApart() async {
       await #expect(processExitsWith: .success) {
         let cache = try Cache()
@@ -76,14 +76,14 @@
       }
     }
 
-    /// The locks of a process that has died go with it, also where a child of it lives on.
+    /// The locks of a dead process are released, even if a child of it is still alive.
     @Test(.timeLimit(.minutes(30))) func aChildDoesNotHoldTheStripeOfItsDeadParent() async {
       await #expect(processExitsWith: .success) {
         let cache = try Cache()
         let store = try cache.store()
         try store.store(payload(10), for: "key")
         let grandchild = try Lifeline()
-        // It is killed while it has the key, and has forked a child that lives.
+        // The process dies while it holds the key and after it has forked a child.
         let status = try inForkedChild {
           try cache.store().withExclusiveAccess(to: "key") { _ in
             try grandchild.begin()
@@ -92,7 +92,7 @@
           return 1
         }
         #expect(status == 7)
-        // It has come so far as to give up what it shares with its parent.
+        // An answer shows that the grandchild has released the descriptors shared with its parent.
         #expect(try grandchild.isAlive())
         #expect(try store.lock("key") == .done)
       }
@@ -114,13 +114,13 @@
           return 1
         }
         #expect(status == 7)
-        // It has come so far as to give up what it shares with its parent.
+        // An answer shows that the grandchild has released the descriptors shared with its parent.
         #expect(try grandchild.isAlive())
         #expect(try store.collect().expired == 1)
       }
     }
 
-    /// Its temporary file is one whose writer is gone.
+    /// The temporary file is treated as one of a dead writer.
     @Test(.timeLimit(.minutes(30))) func aChildDoesNotHoldTheTemporaryFileOfItsDeadParent() async {
       await #expect(processExitsWith: .success) {
         let cache = try Cache()
@@ -137,14 +137,14 @@
           return 1
         }
         #expect(status == 7)
-        // It has come so far as to give up what it shares with its parent.
+        // An answer shows that the grandchild has released the descriptors shared with its parent.
         #expect(try grandchild.isAlive())
         #expect(try store.usage().temporaryFiles == 1)
         #expect(try store.collect().temporary == 1)
       }
     }
 
-    /// The numbers of the descriptors that a child gives up stay taken: a store from before the fork closes them when it goes.
+    /// A child reserves the numbers of released descriptors, because an inherited store closes them in `deinit`.
     @Test(.timeLimit(.minutes(30))) func aStoreThatGoesInTheChildClosesNothingOfItsOwn() async {
       await #expect(processExitsWith: .success) {
         let cache = try Cache()
@@ -160,9 +160,9 @@
       }
     }
 
-    /// Forks a child that lives, and ends the process as a signal would.
+    /// Forks a child that stays alive, and exits the process as if killed by a signal.
     private static func die(after child: Lifeline) {
-      // A child that cannot be made shows as one that is not alive.
+      // If the fork fails, `isAlive` returns `false`.
       try? child.begin()
       _exit(7)
     }
@@ -177,7 +177,7 @@
     }
   }
 
-  /// A process that lives until this one closes its end of a pipe, or ends.
+  /// A process that lives until this one closes its end of a pipe or exits.
   private final class Lifeline: Sendable {
     private let toChild: [CInt]
     private let fromChild: [CInt]
@@ -189,7 +189,6 @@
       (toChild, fromChild) = (first, second)
     }
 
-    /// Forks it, off the process that calls this.
     func begin() throws {
       let child = try forkProcess()
       guard child == 0 else {
@@ -202,9 +201,8 @@
       _exit(0)
     }
 
-    /// Whether it answers.
     func isAlive() throws -> Bool {
-      // Else this process would be one that could answer.
+      // Otherwise this process would keep the pipe open, and the read would never end.
       close(fromChild[1])
       var byte: UInt8 = 7
       guard write(toChild[1], &byte, 1) == 1 else { return false }
@@ -213,15 +211,15 @@
   }
 
   private func forkProcess() throws -> pid_t {
-    // Swift does not let `fork` be called by its name, because a child of several threads may do very little. The
-    // process that forks here has no other threads at work.
+    // Swift marks `fork` as unavailable, because the child of a multithreaded process may do very little. The process
+    // that forks here has no other active threads.
     typealias Fork = @convention(c) () -> pid_t
     return unsafeBitCast(try #require(dlsym(nil, "fork")), to: Fork.self)()
   }
 
-  /// Runs a body in a forked child, and waits for it.
+  /// Runs a body in a forked child and waits for it.
   ///
-  /// - Returns: what `body` returns; 100 if it throws.
+  /// - Returns: The result of `body`, or 100 if it throws.
   func inForkedChild(_ body: () throws -> Int) throws -> Int32 {
     let child = try forkProcess()
     guard child != 0 else { _exit(Int32((try? body()) ?? 100)) }

@@ -6,33 +6,33 @@ import Testing
 
 @testable import BlobStore
 
-/// What a hit in memory asks, without a lock and without a system call.
+/// A memory hit is validated without a lock and without a system call.
 @Suite struct GenerationPlaceTests: BetweenCalls {
   let cache: Cache
   let trace = CallTrace()
 
   init() throws { cache = try Cache() }
 
-  /// A store with a record, and what a cache in front keeps of it.
+  /// A store with one record, and the state that a memory tier keeps for it.
   private struct Kept {
     let store: BlobStore
     let place: GenerationPlace
     let digest: UInt64
     let generation: UInt64
-    /// Answers that were counted: those that came too late, too.
+    /// The number of counted answers, including those that came too late.
     let counted = CallCount()
 
     init(_ store: BlobStore) throws {
       self.store = store
       try store.store(payload(5), for: "key", ttl: .seconds(100))
-      // Opens the control file, and the file of uses where there is one.
+      // Opens the control file and, if it exists, the file of uses.
       _ = try store.load("key")
       digest = try store.digest(of: "key", for: "load")
       generation = try #require(try store.generation(ofDigest: digest))
       place = store.generationPlace(after: nil)
     }
 
-    /// Whether memory may answer, while the root needs no look.
+    /// A Boolean value that indicates whether a memory hit is valid while the root is not due for a check.
     func answers(isUse: Bool = true) throws -> Bool {
       let hit = MemoryHit(byteCount: 5, isUse: isUse, at: store.configuration.now())
       for _ in 0..<100 {
@@ -62,7 +62,7 @@ import Testing
     #expect(try kept.store.traffic().memoryHits == 0)
   }
 
-  /// When the root is due for a look, what it says is asked for.
+  /// When the root is due for a check, the check comes first.
   @Test func aRootThatIsDueForALookEndsIt() throws {
     let kept = try Kept(cache.store())
     Thread.sleep(forTimeInterval: 1)
@@ -81,7 +81,7 @@ import Testing
     #expect(!next.answersAtOnce(MemoryHit(byteCount: 5, isUse: true, at: cache.clock.now), ofDigest: 1, in: 2))
   }
 
-  /// Also one that was opened when the store had let go of the root.
+  /// Also a control file that was opened after the store had closed the root.
   @Test func aRootThatIsReplacedEndsIt() throws {
     let kept = try Kept(cache.store())
     let other = try cache.store()
@@ -95,14 +95,14 @@ import Testing
     #expect(!control.isInForce)
   }
 
-  /// C30: a new file of uses is opened first, which takes calls.
+  /// C30: a new file of uses is opened first, which needs system calls.
   @Test func aNewFileOfUsesIsOpenedFirst() throws {
     let kept = try Kept(cache.store { $0.limits.size = 1 << 30 })
     #expect(try kept.answers())
     let control = try #require(kept.place.control)
     let open = try #require(try kept.store.core.root.opened())
     let uses = kept.store.core.uses.withSketch(of: control, in: open) { $0.uses(of: kept.digest).count }
-    // The load was one, too.
+    // The load was counted, too.
     #expect(uses == 1 + kept.counted.value)
     control.setWord(7, at: ControlLayout.usesNumberOffset)
     #expect(try !kept.answers())
@@ -110,7 +110,7 @@ import Testing
     #expect(try kept.store.traffic().memoryHits == Int64(kept.counted.value))
   }
 
-  /// The store itself answers a hit that must look at the root first, and counts it if the generation is right.
+  /// The store validates a hit that needs a check of the root first, and counts it if the generation matches.
   @Test func theStoreAnswersWhereTheRootIsDue() throws {
     let kept = try Kept(cache.store())
     let hit = MemoryHit(byteCount: 5, isUse: true, at: cache.clock.now)

@@ -38,7 +38,7 @@ import Testing
     try note()
   }
 
-  /// A process died while it changed the payload of a key of this stripe: memory tiers must not believe what they have.
+  /// A process died while it changed a payload of this stripe, so memory tiers must not trust their entries.
   @Test func anOddGenerationIsEvenAndAnotherAfterTheNextChange() throws {
     try store.store(Data([1]), for: "key")
     let before = try #require(try store.generation(of: "key"))
@@ -58,7 +58,7 @@ import Testing
     #expect(after != before)
   }
 
-  /// A load that has found no control file looks again when the root is looked at, and is counted then.
+  /// A reader without a control file looks it up again with the next check of the root, and counts loads then.
   @Test func aControlFileThatIsMadeLaterIsFoundByLoads() throws {
     try store.store(Data([1]), for: "key")
     try FileManager.default.removeItem(at: directory.url("cache/.blobcache"))
@@ -72,7 +72,7 @@ import Testing
     #expect(try writer.traffic().hits == before + 1)
   }
 
-  /// A memory tier would take a new file's for those of the one before it.
+  /// Otherwise a memory tier could mistake generations of a new file for those of the previous one.
   @Test func aNewFileBeginsWithOtherGenerations() throws {
     var seen: Set<UInt64> = []
     for round in 0..<20 as Range<UInt8> {
@@ -87,18 +87,18 @@ import Testing
     }
   }
 
-  /// ControlFile.md: one word is random, and the generations lie at zero.
+  /// Spec/ControlFile.md: one word is random, and the generations start at zero.
   @Test func whatIsNotWrittenOfANewFileIsZero() throws {
     try store.store(Data([1]), for: "key")
     let content = try Data(contentsOf: directory.url("cache/.blobcache"))
     #expect(content.count == ControlLayout.byteCount)
     let generations = content[ControlLayout.generationsOffset..<ControlLayout.marksOffset]
-    // But the one that the store has changed.
+    // Except for the generation that the store has changed.
     #expect(generations.count { $0 != 0 } == 1)
     #expect(content[ControlLayout.generationBaseOffset] % 2 == 0)
   }
 
-  /// Nine of ten blobs in memory outlive 100,000 changes of others.
+  /// Nine of ten blobs in memory remain valid after 100,000 changes of other keys.
   @Test func fewKeysShareAGeneration() {
     var generator = SeededGenerator(seed: 1)
     let changed = Set((0..<100_000).map { _ in ControlLayout.generationOffset(of: generator.next()) })
@@ -116,7 +116,7 @@ import Testing
     #expect(try store.generation(of: "key") == generation)
   }
 
-  /// Whoever only reads would never learn of the changes that others note in the new file.
+  /// A process that only reads would otherwise miss the changes recorded in a new control file.
   @Test func aControlFileThatWasDeletedIsNotAskedForLongerThanASecond() throws {
     try store.store(Data([1]), for: "key")
     let reader = try BlobStore(directory: directory.path.appending("cache"))
@@ -127,9 +127,8 @@ import Testing
     #expect(try reader.generation(of: "key") == store.generation(of: "key"))
   }
 
-  /// Moved away, or kept alive by the other names that backups have given it.
-  ///
-  /// It is believed to have its name until the next look at the root.
+  /// The control file was moved, or other links to it from backups exist. It is trusted until the next check of the
+  /// root.
   @Test(arguments: 0...2) func aControlFileThatHasLostItsNameIsReplaced(otherNames: Int) throws {
     try store.store(Data([1]), for: "key")
     let file = directory.url("cache/.blobcache")

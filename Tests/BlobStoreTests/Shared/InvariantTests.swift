@@ -5,7 +5,7 @@
   import TestSupport
   import Testing
 
-  /// Spec/Architecture.md, Invariants: what can be looked up holds between random operations.
+  /// Spec/Architecture.md, Invariants: the documented invariants hold between random operations.
   @Suite struct InvariantTests {
     private static let operations = 200
     private static let keys = (0..<12).map { BlobKey("\($0) key") }
@@ -32,7 +32,7 @@
       try store.checkInvariants()
     }
 
-    /// Two stores, as processes are, share the counters and the bin.
+    /// Two stores, like two processes, share the counters and the bin.
     @Test func holdForTwoStoresOfADirectory() throws {
       let seed = SeededGenerator.announcedSeed(
         for: "holdForTwoStoresOfADirectory", environment: ProcessInfo.processInfo.environment)

@@ -8,9 +8,9 @@
   import TestSupport
   import Testing
 
-  /// Spec/Semantics.md, C15, and Spec/ControlFile.md, "Marks": what processes that are killed leave to the next collection.
+  /// Spec/Semantics.md, C15, and Spec/ControlFile.md, "Marks": collections after other processes were killed.
   @Suite struct KilledProcessTests {
-    /// A change of a header that is on disk, but that its process has not told; a collection came just before.
+    /// A header change is on disk but was not recorded in the marks, immediately after a collection.
     @Test(.timeLimit(.minutes(30))) func aKilledChangeOfAHeaderHidesNothing() async {
       await #expect(processExitsWith: .success) {
         for change in HeaderChangeScene.allCases {
@@ -36,7 +36,7 @@
           change.expire(in: cache)
           #expect(try cache.store().collect().expired == 1)
           #expect(try cache.files() == ["ke/kept"])
-          // Nor does it keep later collections from marking what they have seen.
+          // Later collections can mark the subdirectory again.
           SystemClock.sleep(microseconds: 150_000)
           try cache.store().collect()
           let trace = CallTrace()
@@ -46,7 +46,7 @@
       }
     }
 
-    /// At each of its calls.
+    /// The collection is killed at each of its system calls.
     @Test(.timeLimit(.minutes(30))) func aKilledCollectionHidesNothing() async {
       await #expect(processExitsWith: .success) {
         let caches = try (0..<150).map { _ in
@@ -60,7 +60,7 @@
         SystemClock.sleep(microseconds: 150_000)
         var isWhole = false
         for (number, cache) in caches.enumerated() where !isWhole {
-          // Now there are marks.
+          // The next collection creates marks.
           try cache.store().collect()
           cache.clock.advance(by: 101)
           let status = try inForkedChild {

@@ -7,12 +7,12 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/ControlFile.md, "Marks": changes of headers against collections, at each system call of either.
+/// Spec/ControlFile.md, "Marks": header changes concurrent with collections, at each system call of either.
 @Suite(.timeLimit(.minutes(30))) struct MarkRaceTests {
-  /// More than any of these operations makes.
+  /// An upper bound of the system calls of any of these operations.
   private static let mostCalls = 120
 
-  /// Caches for one use each, old enough for marks.
+  /// Caches for one run each, old enough to be marked.
   private func settledCaches(_ change: HeaderChangeScene? = nil) throws -> [Cache] {
     let caches = try (0..<Self.mostCalls).map { _ in
       let cache = try Cache()
@@ -23,7 +23,7 @@ import Testing
     return caches
   }
 
-  /// Does something before each call in turn, until the number exceeds the calls.
+  /// Performs an action before each call, one per run, until the number exceeds the calls.
   private func atEachCall(
     _ caches: [Cache], _ run: (Cache, Files, _ isOver: @escaping @Sendable () -> Bool) throws -> Void,
     _ action: @escaping @Sendable (Cache) throws -> Bool
@@ -33,7 +33,7 @@ import Testing
       let isDone = Atomic(false)
       let files = Files { _, _ in
         guard calls.add(1, ordering: .relaxed).newValue > number, !isDone.load(ordering: .relaxed) else { return nil }
-        // What it does makes calls of other files. One that must wait is done before the next call.
+        // The action makes calls in other files. If it has to wait, it is repeated before the next call.
         #expect(throws: Never.self, "call \(number)") {
           if try action(cache) { isDone.store(true, ordering: .relaxed) }
         }
@@ -48,7 +48,7 @@ import Testing
     Issue.record("more calls than caches")
   }
 
-  /// C15: a collection that comes between the calls of a change.
+  /// C15: a collection between the calls of a change.
   @Test(arguments: HeaderChangeScene.allCases) func aCollectionDuringAChangeHidesNothing(
     change: HeaderChangeScene
   ) throws {
@@ -59,13 +59,13 @@ import Testing
       change.expire(in: cache)
       #expect(try cache.store().collect().expired == 1)
     } _: { cache in
-      // The change has its stripe, and all are wanted for a moment.
+      // The change holds its stripe, and the collection needs all stripes briefly.
       try cache.store { $0.access.lockTimeout = .zero }.collect()
       return true
     }
   }
 
-  /// C15: a change that comes between the calls of a collection.
+  /// C15: a change between the calls of a collection.
   @Test(arguments: HeaderChangeScene.allCases) func aChangeDuringACollectionHidesNothing(
     change: HeaderChangeScene
   ) throws {
@@ -80,13 +80,13 @@ import Testing
         try change.make(in: cache.store { $0.access.lockTimeout = .zero })
         return true
       } catch let error as BlobStoreError where error.code == .busy {
-        // The collection has all stripes just now.
+        // The collection holds all stripes.
         return false
       }
     }
   }
 
-  /// C15: an exclusive store holds no stripes, and goes by its own changes.
+  /// C15: an exclusive store holds no stripes and tracks its own changes.
   @Test(arguments: HeaderChangeScene.allCases) func anExclusiveStoreHidesNothing(change: HeaderChangeScene) throws {
     let cache = try Cache()
     try change.prepare(cache)
@@ -103,7 +103,7 @@ import Testing
     try change.make(in: store)
     change.expire(in: cache)
     #expect(try store.collect().expired == 1)
-    // Then it marks what it sees.
+    // The next collection marks the subdirectory.
     SystemClock.sleep(microseconds: 150_000)
     try store.collect()
     _ = trace.take()
@@ -111,7 +111,7 @@ import Testing
     #expect(!trace.take().contains { $0.path.hasSuffix("/kept") })
   }
 
-  /// C15, C19: a mark is void from the beginning of its walk. What a pass that is stopped has not done, the next one does.
+  /// C15, C19: a mark is invalid from the start of its walk, so the next pass does the work of a stopped one.
   @Test func aPassThatIsStoppedHidesNothing() throws {
     let caches = try settledCaches()
     for cache in caches {
@@ -132,11 +132,11 @@ import Testing
   }
 }
 
-/// A change of a header after which the record expires earlier than before, and what leads to it.
+/// A header change that makes the record expire earlier, and the scene for it.
 enum HeaderChangeScene: CaseIterable {
   case unlock, touchBack
 
-  /// Stores the record, and one that stays.
+  /// Stores the record that expires and one that does not.
   func prepare(_ cache: Cache) throws {
     let store = try cache.store()
     try store.store(
@@ -155,7 +155,7 @@ enum HeaderChangeScene: CaseIterable {
     }
   }
 
-  /// Writes the change as it lies on disk.
+  /// Writes only the header to disk, without updating the marks.
   func write(in cache: Cache) throws {
     try cache.changeHeader("ke/key") { header in
       switch self {
@@ -165,6 +165,6 @@ enum HeaderChangeScene: CaseIterable {
     }
   }
 
-  /// Until the record has expired by its new header, and has not by its old one.
+  /// Advances the clock to a time at which the record has expired by its new header, but not by its old one.
   func expire(in cache: Cache) { cache.clock.advance(by: self == .unlock ? 101 : 601) }
 }

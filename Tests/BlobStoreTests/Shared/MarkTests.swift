@@ -6,16 +6,16 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, C15: subdirectories that a collection passes over, and what keeps it from it.
+/// Spec/Semantics.md, C15: collections skip marked subdirectories that have not changed.
 @Suite struct MarkTests {
   let cache: Cache
 
   init() throws { cache = try Cache() }
 
-  /// File systems stamp changes to some milliseconds; younger ones are not gone by.
+  /// Timestamps of file systems have a granularity of some milliseconds, so newer ones are not trusted.
   private static let settling: UInt32 = 150_000
 
-  /// Stores a record in `ke` and one in `ot`, and collects, so that both are marked.
+  /// Stores a record in `ke` and one in `ot`, and collects, so that both subdirectories are marked.
   private func marked(
     ttl: Duration? = .seconds(100), locks: BlobStore.LockPolicy = .none, _ prepare: () throws -> Void = {}
   ) throws -> BlobStore {
@@ -28,7 +28,7 @@ import Testing
     return store
   }
 
-  /// Files that a collection opens to look at.
+  /// The files that a collection opens to examine them.
   private func opened(
     _ change: (inout BlobStore.Configuration) -> Void = { _ in }, _ options: BlobStore.CollectionOptions = .init()
   ) throws -> (files: Set<String>, report: BlobStore.CollectionReport) {
@@ -53,8 +53,8 @@ import Testing
     #expect(next.report.examined == 2 && next.report.expired == 1 && next.report.bytesAfter == 100)
   }
 
-  /// C15: a record without a time to live of its own expires by the collector's default expiration, also if that has
-  /// changed since the mark was made.
+  /// C15: a record without its own time to live expires by the collector's default, also if that has changed since
+  /// the mark was written.
   @Test func theDefaultExpirationIsTheCollectors() throws {
     _ = try marked(ttl: nil)
     cache.clock.advance(by: 600)
@@ -67,7 +67,7 @@ import Testing
     case store, remove, create, delete, replace, rename, linkAway
   }
 
-  /// C15: a change by any process or program.
+  /// C15: a subdirectory changed by any process or program is examined.
   @Test(arguments: Change.allCases) func aChangedSubdirectoryIsLookedAt(change: Change) throws {
     let other = try marked()
     switch change {
@@ -87,7 +87,7 @@ import Testing
     #expect(report.recordsAfter == Int64(left) + 1)
   }
 
-  /// C15: a record that may expire now, or earlier, although no file was made or removed.
+  /// C15: a record may expire earlier without a change of the subdirectory.
   @Test(arguments: ["unlock", "touch"]) func aChangedHeaderLowersTheMark(change: String) throws {
     let start = cache.clock.now.seconds
     let other = try marked(ttl: change == "unlock" ? .seconds(100) : nil, locks: change == "unlock" ? .one : .none)
@@ -96,7 +96,7 @@ import Testing
       #expect(try opened().files == [])
       #expect(try other.unlock("key") == .done)
     } else {
-      // The clock is set back, and forth.
+      // The clock is set back and later advanced again.
       cache.clock.advance(by: -300)
       #expect(try other.touch("key") == .done)
       cache.clock.advance(by: start - cache.clock.now.seconds + 301)
@@ -106,7 +106,7 @@ import Testing
     #expect(report.expired == 1)
   }
 
-  /// C15: a record whose file has grown in place; the subdirectory's change time stays.
+  /// C15: a record whose file has grown in place, which does not change the subdirectory's change time.
   @Test func aGrownFileEndsTheMark() throws {
     let store = try cache.store()
     try store.store(payload(36), for: "key", ttl: .seconds(1_000_000), extendedData: payload(1))
@@ -118,13 +118,13 @@ import Testing
     #expect(files == ["key"])
     #expect(report.bytesAfter == before + 17)
     #expect(report.bytesAfter == Int64(try cache.bytes("ke/key").count))
-    // It has room for the next one.
+    // The file has space for the next extended data.
     #expect(try opened().files == [])
     #expect(try store.setExtendedData(payload(1, 3), for: "key") == .done)
     #expect(try opened().files == [])
   }
 
-  /// C15, C2: damage, once it is old enough.
+  /// C15, C2: damage is handled when it is old enough.
   @Test func damageIsLookedAtWhenItIsDue() throws {
     _ = try marked {
       try cache.write([1], to: "da/damaged")
@@ -136,7 +136,7 @@ import Testing
     #expect(try opened().report.damaged == 1)
   }
 
-  /// C15, C4: a writer that was at it may have died since.
+  /// C15, C4: the writer of a temporary file may have died in the meantime.
   @Test func temporaryFilesAreLookedAtAgain() throws {
     try cache.write([1], to: "ke/.tmp-1")
     let writer = try LockedFile(cache.path("ke/.tmp-1"))
@@ -165,13 +165,13 @@ import Testing
     #expect(try opened().files == ["key", "other"])
   }
 
-  /// C15: what the one naming takes for a record may be none to another.
+  /// C15: a file that is a record in one naming may not be one in another.
   @Test func marksAreOfOneNaming() throws {
     _ = try marked()
     #expect(try opened { $0.layout.naming = .verbatim }.files == ["key", "other"])
   }
 
-  /// C15: a mark made before the change time had settled would hide what came after it.
+  /// C15: a mark made before the change time has settled could hide later changes.
   @Test func aSubdirectoryThatWasJustChangedIsNotMarked() throws {
     let cache = cache
     let trace = CallTrace()
@@ -190,7 +190,7 @@ import Testing
     #expect(try opened().files == ["key"])
   }
 
-  /// C6, C15: what was passed over counts, and goes when its turn has come.
+  /// C6, C15: skipped records count toward the limits and are evicted in order.
   @Test func whatWasPassedOverIsEvicted() throws {
     _ = try marked()
     let report = try cache.store { $0.limits.size = 150 }.collect()
@@ -198,13 +198,13 @@ import Testing
     #expect(report.examined == 2)
   }
 
-  /// C15: what was stored since the expired went is met by the look at what was passed over.
+  /// C15: the examination of skipped subdirectories finds a record stored after the expired ones were removed.
   @Test func aKeyMayExpireAndBeEvictedInOneCollection() throws {
     let other = try marked()
     cache.clock.advance(by: 101)
     let trace = CallTrace()
     let store = try cache.store(files: trace.files) { $0.limits.size = 90 }
-    // The subdirectory's, which is empty by then.
+    // The expired record's subdirectory is empty now.
     trace.onCall { call, _ in
       guard call == .removeDirectory else { return nil }
       trace.onCall(nil)
@@ -217,7 +217,7 @@ import Testing
     #expect(report.recordsAfter == 0)
   }
 
-  /// C15: rubbish in the marks costs a walk at the most, or hides files for a day; it breaks nothing.
+  /// C15: invalid marks can cost a walk or hide files for a day, but break nothing.
   @Test(arguments: [0, -1, .min, .max] as [Int64]) func rubbishIsHarmless(word: Int64) throws {
     _ = try marked()
     let file = try FileHandle(forUpdating: URL(filePath: cache.path(".blobcache")))
@@ -231,7 +231,7 @@ import Testing
     #expect(try cache.store().collect().recordsAfter == 2)
   }
 
-  /// C8: passes that are cut short come round to everything, in order, and go on where the last one stopped.
+  /// C8: passes that are cut short visit every record in order, each continuing after the last one.
   @Test func passesThatAreCutShortGoOnWhereTheLastOneStopped() throws {
     let store = try cache.store()
     let names = (0..<40).map { "\($0 + 10) name" }
@@ -246,7 +246,7 @@ import Testing
     }
     #expect(seen.count == 40)
     #expect(Set(seen) == Set(names))
-    // Round again, in the same order.
+    // A second round in the same order.
     #expect(try collector.collect(BlobStore.CollectionOptions(maximumTime: .zero)).examined == 1)
     #expect(try collector.collect(BlobStore.CollectionOptions(maximumTime: .seconds(1000))).wasCutShort == false)
   }

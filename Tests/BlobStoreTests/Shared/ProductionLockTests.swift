@@ -3,8 +3,8 @@ import BlobStore
 import TestSupport
 import Testing
 
-/// Spec/ControlFile.md, "Locks": the lock of a production, which threads of a process share. Another store has locks of its
-/// own, as another process does.
+/// Spec/ControlFile.md, "Locks": the threads of a process share the lock of a production. Another store has its own
+/// locks, like another process.
 @Suite struct ProductionLockTests {
   let cache: Cache
   let store: BlobStore
@@ -16,7 +16,7 @@ import Testing
     other = try cache.store()
   }
 
-  /// Whichever of them comes first to its end.
+  /// The lock is released by the last holder, in any order.
   @Test(arguments: [[0, 1, 2], [2, 1, 0], [1, 2, 0]]) func theLastHolderGivesItBack(order: [Int]) throws {
     let keys = BlobKey.sharingStripe(2)
     let holders = try [keys[0], keys[0], keys[1]].map { try #require(try store.tryProductionLock(of: $0)) }
@@ -33,7 +33,7 @@ import Testing
     again()
   }
 
-  /// It stops no change of the record, nor a production of another.
+  /// The lock blocks neither changes of the record nor productions of other keys.
   @Test func itConcernsNothingElse() throws {
     let taken = try #require(try store.tryProductionLock(of: "key"))
     try other.store(payload(5), for: "key")

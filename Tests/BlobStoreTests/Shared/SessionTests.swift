@@ -5,7 +5,7 @@ import Posix
 import TestSupport
 import Testing
 
-/// Spec/ControlFile.md, "Sessions" and "Stripes": who holds a stripe in shared memory, and who may take it.
+/// Spec/ControlFile.md, "Sessions" and "Stripes": holding a stripe in shared memory, and taking it over.
 @Suite struct SessionTests: BetweenCalls {
   let cache: Cache
   let trace = CallTrace()
@@ -17,7 +17,7 @@ import Testing
 
   private func impatient() throws -> BlobStore { try cache.store { $0.access.lockTimeout = .zero } }
 
-  /// Waits for a minute at most: a child that another test has begun keeps open files until it runs its program.
+  /// Waits for up to a minute, because another test's child keeps files open until it executes its program.
   private func becomesFree(_ bytes: Range<Int64>, _ file: borrowing OpenFile) throws -> Bool {
     let end = ContinuousClock.now + .seconds(60)
     while try !file.tryLock(bytes: bytes) {
@@ -34,7 +34,7 @@ import Testing
     return file
   }
 
-  /// The holder is gone, and its stripe is not free.
+  /// The holder of the stripe has died without freeing it.
   @Test func aStripeIsTakenOverFromTheDead() throws {
     do {
       let locks = try HeldLocks(in: cache)
@@ -46,7 +46,7 @@ import Testing
     #expect(try cache.store().unlock("key") == .done)
   }
 
-  /// Another process has the slot of the dead one since.
+  /// Another process has reused the slot of the dead one.
   @Test func aTokenOfATakenSlotIsDead() throws {
     let token: UInt64
     do {
@@ -69,7 +69,7 @@ import Testing
     #expect(error?.message.contains("process \(ProcessInfo.processInfo.processIdentifier)") == true)
   }
 
-  /// No more than 1,024 processes change a directory at a time; any number reads it.
+  /// At most 1,024 processes can change a directory at the same time; any number can read it.
   @Test func withAllSessionsTakenNothingIsChanged() throws {
     let others = try control()
     let first = ControlLayout.sessionByte(0).lowerBound
@@ -82,7 +82,7 @@ import Testing
     #expect(try store.lock("key") == .done)
   }
 
-  /// A record that would be packed waits for a session, too, and packed ones are read without.
+  /// A packed store waits for a session, too; packed records are read without one.
   @Test func withAllSessionsTakenNothingIsPacked() throws {
     func packing() throws -> BlobStore {
       try cache.store {
@@ -107,13 +107,13 @@ import Testing
     #expect(try store.load("packed")?.payload == payload(40))
   }
 
-  /// The number in the slot is that of a process which lives, as where the system has given it again.
+  /// A token is dead if its slot contains another token, although a living process has locked the slot's byte.
   @Test func aNumberThatIsUsedAgainSavesNoToken() throws {
     let locks = try HeldLocks(in: cache)
     #expect(try locks.take(ControlLayout.stripeBytes))
     let store = try impatient()
     expect(.busy) { try store.lock("key") }
-    // Its process has died, and another one of the same number is in another slot.
+    // The process of the old token has died, and another one has taken over its slot.
     let token = ControlLayout.newToken(for: ControlLayout.sessionNumber(of: locks.token))
     try control().write(
       unsafe [token].span.bytes,
@@ -122,7 +122,7 @@ import Testing
     withExtendedLifetime(locks) {}
   }
 
-  /// Version 3 of the control file had a byte for each stripe, and so have file systems whose memory is not shared.
+  /// Version 3 of the control file used one byte per stripe, as do file systems without shared memory.
   @Test func aProgramThatLocksBytesExcludesSessions() throws {
     let earlier = try control()
     #expect(try earlier.tryLock(bytes: ControlLayout.stripeByte(of: 77)))
@@ -131,13 +131,13 @@ import Testing
     #expect(error?.message.contains("earlier version") == true)
     try earlier.unlock(bytes: ControlLayout.stripeByte(of: 77))
     #expect(try store.lock("key") == .done)
-    // As long as the store lives.
+    // The bytes stay locked while the store exists.
     let isHad = try earlier.tryLock(bytes: ControlLayout.stripeByte(of: 77))
     #expect(!isHad)
     withExtendedLifetime(store) {}
   }
 
-  /// Processes that open it from now on lock its bytes, so this one must notice.
+  /// Processes that open the file afterwards lock its bytes, so this one must notice the change.
   @Test func aControlFileThatIsOverwrittenBindsNobody() throws {
     let store = try cache.store()
     #expect(try store.lock("key") == .done)
@@ -148,7 +148,7 @@ import Testing
     #expect(try cache.store().header(for: "key")?.refCount == 2)
   }
 
-  /// Another program writes to it after the look at its magic, and before the word is taken.
+  /// Another program overwrites the file after the check of its magic and before the word is taken.
   @Test func aControlFileThatIsOverwrittenAsAWordIsTakenBindsNobody() throws {
     let store = try tracedStore()
     let control = try control()
@@ -160,7 +160,7 @@ import Testing
     #expect(try store.header(for: "key")?.refCount == 1)
   }
 
-  /// The holder has it mapped since before the damage, and may be in the middle of a change.
+  /// The holder mapped the file before the damage and may be in the middle of a change.
   @Test func aDamagedControlFileStaysWhileAWordIsHeld() throws {
     let locks = try HeldLocks(in: cache)
     let stripe = BlobKey("another").stripe
@@ -175,7 +175,7 @@ import Testing
     #expect(try cache.bytes(".blobcache").starts(with: Array("BLOBCTL\0".utf8)))
   }
 
-  /// A word that nobody holds, or that a dead process has left, is no obstacle.
+  /// A word that is free or was left by a dead process does not prevent the replacement.
   @Test func aDamagedControlFileWithLeftoversIsReplaced() throws {
     do {
       let locks = try HeldLocks(in: cache)
@@ -186,7 +186,7 @@ import Testing
     #expect(try cache.store().lock("key") == .done)
   }
 
-  /// A backup that is written over the file has the slots of another time.
+  /// A restored backup contains the slots of an earlier time.
   @Test func aHolderWhoseSlotIsOverwrittenOpensTheFileAnew() throws {
     let store = try tracedStore()
     #expect(try store.lock("key") == .done)
@@ -197,7 +197,7 @@ import Testing
     trace.onCall { call, _ in
       guard call == .freeStripe else { return nil }
       frees.add(1)
-      // The first one is of a stripe that it has taken in vain.
+      // The first call frees a stripe that was taken in vain.
       if frees.value == 2 { expect(.busy) { try other.lock("key") } }
       return nil
     }
@@ -207,7 +207,7 @@ import Testing
     #expect(try store.header(for: "key")?.refCount == 3)
   }
 
-  /// Whoever has the word by then holds the stripe.
+  /// The process whose token is in the word holds the stripe.
   @Test func aWordOfAnotherIsNotFreed() throws {
     let store = try tracedStore()
     let locks = try HeldLocks(in: cache)

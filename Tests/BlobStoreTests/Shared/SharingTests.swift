@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Two stores in one process have two open control files, and so exclude each other as two processes do.
+/// Two stores in one process open the control file separately, and so exclude each other like two processes.
 @Suite struct SharingTests {
   let directory: TemporaryDirectory
   let path: FilePath
@@ -93,7 +93,7 @@ import Testing
     #expect(start.duration(to: .now) >= .milliseconds(200))
     try holder.giveBack(ControlLayout.stripeBytes)
     #expect(try store.lock("key") == .done)
-    // The touch was skipped: it would have had to wait.
+    // The touch was skipped, because it would have had to wait.
     #expect(try store.header(for: "key")?.lastUpdate == clock.now.advanced(bySeconds: -10))
   }
 
@@ -119,7 +119,7 @@ import Testing
     #expect(try store { $0.access.sharing = .exclusive }.lock("key") == .done)
   }
 
-  /// Where memory is not shared, it is missed at once.
+  /// Without shared memory, a deleted control file is noticed immediately.
   @Test(arguments: [true, false]) func aDeletedControlFileIsMadeAgain(isMapped: Bool) throws {
     let files = Files(intercepting: { call, _ in call == .map && !isMapped ? .fail(.operationNotSupportedByDevice) : nil
     })
@@ -129,7 +129,7 @@ import Testing
     if isMapped { store.lookAtRoot() }
     #expect(try store.lock("key") == .done)
     #expect(try directory.names(in: "cache").contains(".blobcache"))
-    // The new one is the one that counts.
+    // Other processes use the new file.
     let holder = try HeldLocks(in: path)
     #expect(try holder.take(ControlLayout.stripeBytes))
     #expect(throws: BlobStoreError.self) {
@@ -137,10 +137,10 @@ import Testing
     }
   }
 
-  /// A volume with no room for the control file: changes go on under the directory's lock.
+  /// On a volume without space for the control file, changes use the lock of the directory.
   @Test func aFullVolumeIsLockedByItsDirectory() throws {
     try FileManager.default.createDirectory(atPath: path.string, withIntermediateDirectories: true)
-    // What others may open, they may lock: there it is not the directory that is locked.
+    // With a mode that lets other users open the directory, they could lock it, so its lock would not be used.
     try check(chmod(path.string, 0o700), "chmod")
     var configuration = BlobStore.Configuration()
     configuration.packing = .off
@@ -155,7 +155,7 @@ import Testing
     guard let gate = try Directory(at: path, files: Files()) else { throw CocoaError(.fileNoSuchFile) }
     #expect(try gate.tryLock())
     #expect(throws: BlobStoreError.self) { try full.lock("key") }
-    // Who makes the control file waits for that lock too.
+    // Creating the control file requires the lock of the directory, too.
     #expect(throws: BlobStoreError.self) { try store { $0.access.lockTimeout = .milliseconds(100) }.lock("key") }
     _ = consume gate
     #expect(try store().lock("key") == .done)
@@ -167,7 +167,7 @@ import Testing
     let store = try store()
     for index in 0..<10 { try store.store(Data(count: 36), for: "key \(index)", locks: index < 3 ? .one : .none) }
     #expect(try store.usageEstimate() == nil)
-    // L4: who only looks leaves them as they are.
+    // L4: operations that only read do not change the counters.
     #expect(try store.usage().records == 10)
     #expect(try store.usageEstimate() == nil)
     try store.collect()

@@ -12,7 +12,7 @@ import Testing
     #expect(table.isTaken(4095) && !table.isTaken(0))
     let refused: Bool? = table.withAll { true }
     #expect(refused == nil)
-    // What was taken on the way is free again.
+    // The stripes that were taken before the failure are free again.
     #expect(!table.isTaken(0))
     _ = consume stripe
     let all: Bool? = table.withAll { table.isTaken(0) && table.isTaken(4095) }
@@ -20,7 +20,7 @@ import Testing
     #expect(!table.isTaken(0) && !table.isTaken(4095))
   }
 
-  /// The words of all stripes are had only if no other process holds one, nor its byte.
+  /// All words can be taken only if no other process holds a word or its byte.
   @Test func allWordsAreHadOnlyIfNoneIsHeld() throws {
     let cache = try Cache()
     try cache.store().store(payload(5), for: "key")
@@ -40,7 +40,7 @@ import Testing
   }
 }
 
-/// Opens the control file of a directory, each time anew.
+/// Opens the control file of a directory again with each call.
 private final class OpenRootBox: Sendable {
   private let directory: Directory
 

@@ -6,17 +6,17 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, S10, K: many threads, few keys.
+/// Spec/Semantics.md, S10, K: many threads and few keys.
 @Suite struct ThreadTests {
   static let threadCount = 8
-  // The thread sanitizer sees a race that did not happen, if both sides are run; and it takes ten times as long.
+  // The thread sanitizer is ten times as slow, and reports a false race if both sides are run.
   #if THREAD_SANITIZER
     static let operationCount = 60
   #else
     static let operationCount = 600
   #endif
 
-  /// A payload that says whose it is and carries its own check.
+  /// A payload that identifies its key and contains a checksum.
   private static func describe(_ key: String, _ generator: inout SeededGenerator) -> Data {
     let seed = generator.next()
     let head = Data("\(key) \(seed)\n".utf8)
@@ -30,7 +30,7 @@ import Testing
     return Data(data[(end + 1)...]) == payload(Int(seed % 9000), seed)
   }
 
-  /// Runs the body in every thread and waits for all.
+  /// Runs the body in every thread and waits for all of them.
   private func inThreads(_ body: @escaping @Sendable (Int) -> Void) {
     let group = DispatchGroup()
     for index in 0..<Self.threadCount {
@@ -44,8 +44,8 @@ import Testing
     group.wait()
   }
 
-  /// On `kept` keys nothing takes the record away, so that each must always be found and every lock counts. On the
-  /// others anything goes.
+  /// Records of the `kept` keys are never removed, so each load must succeed and every lock must count. The other
+  /// keys have no such restriction.
   @Test(.timeLimit(.minutes(30)), arguments: [true, false])
   func loadsAreWholeAndLocksAreCounted(separates: Bool) throws {
     let cache = try Cache()
@@ -106,7 +106,7 @@ import Testing
     #expect(try store.usage().foreignFiles == 0)
   }
 
-  /// S10: one that only replaces, the others only load.
+  /// S10: one thread replaces the blob and the others load it.
   @Test(.timeLimit(.minutes(30))) func replacedBlobIsNeverAbsent() throws {
     let cache = try Cache()
     let store = try cache.store()
@@ -127,7 +127,7 @@ import Testing
     }
   }
 
-  /// C10, P6: collections that remove subdirectories under stores that need them.
+  /// C10, P6: collections remove subdirectories that concurrent stores need.
   @Test(.timeLimit(.minutes(30))) func storesAndCollectionsDoNotDisturbEachOther() throws {
     let cache = try Cache()
     let store = try cache.store()
@@ -135,7 +135,7 @@ import Testing
       for round in 0..<Self.operationCount / 4 {
         #expect(throws: Never.self) {
           switch index {
-          case 0: _ = try? store.collect()  // collectionRunning is an answer
+          case 0: _ = try? store.collect()  // `collectionRunning` is a valid outcome.
           case 1: _ = try store.usage()
           default:
             let key = BlobKey("\(index)\(round % 3)")

@@ -6,14 +6,14 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, Y17: streams whose writers are gone, and how they are told from those that are being written.
+/// Spec/Semantics.md, Y17: streams whose writers have died, and how they are distinguished from active ones.
 @Suite struct AbandonedStreamTests: BetweenCalls {
   let cache: Cache
   let trace = CallTrace()
 
   init() throws { cache = try Cache() }
 
-  /// Leaves what a writer leaves that is killed.
+  /// Leaves a record like that of a killed writer.
   private func abandon(in store: BlobStore, locks: UInt32 = 0) throws {
     try store.store(payload(100), for: "key", ttl: .never)
     try cache.changeHeader("ke/key") { header in
@@ -28,7 +28,7 @@ import Testing
     try store.openWriter(for: "key", ttl: .seconds(77), visibility: .whileWriting)
   }
 
-  /// Y17, G: an abandoned stream is damage, which policies act on.
+  /// Y17, G: an abandoned stream is damage to which the damage policies apply.
   @Test(arguments: BlobStore.DamagePolicy.allCases) func anAbandonedStreamIsDamage(
     policy: BlobStore.DamagePolicy
   ) throws {
@@ -46,7 +46,7 @@ import Testing
     try store.checkInvariants()
   }
 
-  /// Y17, C3: collected at any age, as temporary files are.
+  /// Y17, C3: an abandoned stream is collected at any age, like temporary files.
   @Test(arguments: [true, false]) func anAbandonedStreamIsCollected(isDryRun: Bool) throws {
     let store = try cache.store()
     try abandon(in: store)
@@ -57,7 +57,7 @@ import Testing
     #expect(try cache.files().isEmpty == !isDryRun)
   }
 
-  /// Y17: no mark hides a stream whose writer dies later.
+  /// Y17: a subdirectory with a stream is not marked, because the writer may die later.
   @Test func noMarkHidesAStream() throws {
     let store = try cache.store()
     var writer = try open(store)
@@ -73,7 +73,7 @@ import Testing
     #expect(try store.collect().damaged == 1)
   }
 
-  /// Y17: a writer that ends between the look at the header and the look for its lock has not died.
+  /// Y17: a writer that commits between the reads of its header and of its lock is not treated as dead.
   @Test func aWriterThatEndsDuringALookHasNotDied() throws {
     let store = try tracedStore()
     let other = try cache.store()
@@ -87,7 +87,7 @@ import Testing
     #expect(try store.load("key")?.payload == bytes)
   }
 
-  /// Y17: what cannot be withdrawn is collected later.
+  /// Y17: a stream that cannot be removed when it is discarded is collected later.
   @Test(arguments: [SystemCall.unlink, .takeStripe]) func whatCannotBeWithdrawnIsCollected(call: SystemCall) throws {
     let store = try cache.store(files: trace.files)
     var writer = try open(store)
@@ -102,7 +102,7 @@ import Testing
     #expect(try cache.files().isEmpty)
   }
 
-  /// Where the lock cannot be looked for, nothing is known of the record.
+  /// If the lock cannot be examined, the state of the record is unknown.
   @Test func aFailingLookForTheLockIsAnError() throws {
     let store = try cache.store(files: trace.files)
     try abandon(in: store)
@@ -119,6 +119,6 @@ import Testing
 }
 
 extension BlobStore.CollectionReport {
-  /// Whether it has removed nothing but empty subdirectories.
+  /// A Boolean value that indicates whether the collection removed at most empty subdirectories.
   var isWithoutRemovals: Bool { expired == 0 && evicted == 0 && damaged == 0 && temporary == 0 }
 }

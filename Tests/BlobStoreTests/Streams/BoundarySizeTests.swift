@@ -9,7 +9,7 @@ import Testing
   import Glibc
 #endif
 
-/// Spec/Semantics.md, Y8, Y30: payloads of sizes around every boundary, in and out, whole and by ranges.
+/// Spec/Semantics.md, Y8, Y30: payloads with sizes around every boundary, stored and read as a whole and by ranges.
 @Suite(.timeLimit(.minutes(30))) struct BoundarySizeTests {
   let cache: Cache
   var output: FilePath { cache.outside.path.appending("output") }
@@ -22,13 +22,13 @@ import Testing
 
   private func content() throws -> Data { try Data(contentsOf: URL(filePath: output.string)) }
 
-  /// The ranges between all boundaries that a payload has, and those that it does not have.
+  /// The ranges between all boundaries, in the payload and beyond its end.
   private func ranges(_ byteCount: Int) -> [Range<Int>] {
     let ends = Set((Self.sizes + [byteCount / 2, byteCount - 1, byteCount]).filter { (0...byteCount).contains($0) })
     return ends.flatMap { start in ends.filter { $0 >= start }.map { start..<$0 } }
   }
 
-  /// Y30: against the bytes in memory.
+  /// Y30: exports are compared with the bytes in memory.
   @Test(arguments: sizes) func exportsAreThoseOfTheModel(byteCount: Int) throws {
     let store = try cache.store()
     let bytes = payload(byteCount)
@@ -42,7 +42,7 @@ import Testing
     for range in ranges(byteCount) {
       let wanted = Int64(range.lowerBound)..<Int64(range.upperBound)
       #expect(try reader.read(wanted) == bytes[range])
-      // Files of some ranges are enough.
+      // Exporting a subset of the ranges is sufficient.
       guard range.upperBound >= byteCount - 1 || range.count < 2 else { continue }
       try reader.export(wanted, to: output)
       #expect(try content() == bytes[range])
@@ -77,7 +77,7 @@ import Testing
   }
 
   #if os(Linux)
-    /// L6a: a load takes the payload's memory once. Each page of new memory is a fault of the thread that fills it.
+    /// L6a: a load allocates the payload's memory once; each new page is a page fault of the thread that fills it.
     @Test(arguments: [(1 << 20) + 1, 32 << 20]) func aLoadTakesTheMemoryOnce(byteCount: Int) throws {
       let store = try cache.store()
       try store.store(payload(byteCount), for: "key")
@@ -90,7 +90,7 @@ import Testing
       #expect(blob.payload.count == byteCount)
     }
 
-    /// Of this thread.
+    /// The page faults of this thread.
     private static func faults() -> Int {
       var usage = rusage()
       let thisThread: Int32 = 1

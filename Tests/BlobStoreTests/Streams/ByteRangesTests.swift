@@ -2,9 +2,9 @@ import BlobStore
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, Y12: ranges of bytes as HTTP writes them.
+/// Spec/Semantics.md, Y12: byte ranges in the syntax of HTTP.
 @Suite struct ByteRangesTests {
-  /// What is a range and what a payload of ten bytes has of it.
+  /// Valid ranges, and their intersections with a payload of ten bytes.
   @Test(
     arguments: [
       ("0-0", [0..<1]), ("0-9", [0..<10]), ("0-10", [0..<10]), ("3-7", [3..<8]), ("9-", [9..<10]), ("0-", [0..<10]),
@@ -12,7 +12,7 @@ import Testing
       (" 1-2 ,\t4- ", [1..<3, 4..<10]),
       (",1-2,,", [1..<3]), ("5-5,0-3", [5..<6, 0..<4]), ("0-99999999999999999999999999", [0..<10]),
       ("007-08", [7..<9]), ("-99999999999999999999", [0..<10]),
-      // Nothing of it is there.
+      // These ranges are outside the payload.
       ("10-", []), ("10-11", []), ("-0", []), ("99999999999999999999-", []), ("9223372036854775807-", []),
       ("10-,2-3", [2..<4]),
     ] as [(String, [Range<Int64>])])
@@ -24,7 +24,7 @@ import Testing
     #expect(ranges.resolved(byteCount: 0).isEmpty)
   }
 
-  /// What is no range is told apart from what is not there.
+  /// Invalid ranges are distinguished from unsatisfiable ones.
   @Test(
     arguments: [
       "", " ", ",", "-", "--1", "1", "1-0", "9-8", "a-b", "0-a", "+0-1", "0-+1", "0x1-2", "1.0-2", "0-1-2", "0 - 1",
@@ -40,7 +40,7 @@ import Testing
     #expect(ByteRanges(headerValue: text) == nil)
   }
 
-  /// At the largest payload, nothing overflows.
+  /// No arithmetic overflows with the largest payload.
   @Test func rangesAtTheLargestPayload() {
     let largest = Int64.max - 64
     #expect(ByteRanges("0-")?.resolved(byteCount: largest) == [0..<largest])
@@ -48,7 +48,7 @@ import Testing
     #expect(ByteRanges("-9223372036854775807")?.resolved(byteCount: largest) == [0..<largest])
   }
 
-  /// Against a model: the positions of which each range is true.
+  /// Ranges are compared with a model, which is a predicate for positions.
   @Test func randomRangesAreThoseOfTheModel() throws {
     var generator = SeededGenerator(seed: SeededGenerator.announcedSeed(for: "randomRangesAreThoseOfTheModel"))
     for _ in 0..<2000 {

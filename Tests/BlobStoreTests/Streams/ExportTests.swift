@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, Y30 to Y32: payloads out of files and into files.
+/// Spec/Semantics.md, Y30 to Y32: payloads from files and to files.
 @Suite(.timeLimit(.minutes(30))) struct ExportTests {
   let cache: Cache
   let trace = CallTrace()
@@ -22,7 +22,7 @@ import Testing
 
   // MARK: Out
 
-  /// Y30: the payload without its header, and ranges of it.
+  /// Y30: exports of the payload without its header, and of ranges.
   @Test(
     arguments: [0, 1, 1000, 262_143, 262_144, 262_145, (1 << 20) + 1], [BlobStore.Packing.off, .upTo(8192)])
   func writesThePayload(byteCount: Int, packing: BlobStore.Packing) throws {
@@ -41,7 +41,7 @@ import Testing
     #expect(try outsideNames() == ["cache", "output"])
   }
 
-  /// Y30: nothing is made where there is nothing.
+  /// Y30: no file is created for a missing blob.
   @Test func absentBlobsMakeNoFile() throws {
     let store = try cache.store()
     #expect(try store.export("key", to: output) == nil)
@@ -60,7 +60,7 @@ import Testing
     #expect(try cache.header("ke/key").updateTime == UInt64(cache.now - (touching ? 0 : 5)))
   }
 
-  /// Y30: the new file has the permissions of the one that it replaces.
+  /// Y30: the new file has the permissions of the replaced one.
   @Test func aFileIsReplacedAsAWhole() throws {
     let store = try cache.store()
     try store.store(payload(10), for: "key")
@@ -77,7 +77,7 @@ import Testing
     #expect(try fileState(output.string)?.permissions == 0o640)
   }
 
-  /// Y30: what is no regular file stays.
+  /// Y30: a file that is not regular is not replaced.
   @Test func otherFilesStay() throws {
     let store = try cache.store()
     try store.store(payload(10), for: "key")
@@ -90,7 +90,7 @@ import Testing
     expect(.fileSystem) { try store.export("key", to: "/") }
   }
 
-  /// Y8, Y10: wrong ranges and wrong bytes leave the old file.
+  /// Y8, Y10: invalid ranges and damaged payloads leave the old file unchanged.
   @Test func badInputLeavesTheOldFile() throws {
     let store = try cache.store()
     try store.store(payload(600_000), for: "key")
@@ -105,7 +105,7 @@ import Testing
     #expect(try outsideNames() == ["cache", "output"])
   }
 
-  /// Y30: each call fails in turn, and nothing is left.
+  /// Y30: one call after the other fails, and no temporary file remains.
   @Test(arguments: [SystemCall.openDirectory, .open, .reserve, .write, .read, .rename, .setPermissions, .status])
   func aFailingCallLeavesTheOldFile(call: SystemCall) throws {
     let store = try cache.store(files: trace.files)
@@ -128,7 +128,7 @@ import Testing
     return source
   }
 
-  /// Y31: a file that is moved in goes once its blob is there.
+  /// Y31: a moved file is removed after its blob was stored.
   @Test func aMovedFileGoes() throws {
     let store = try cache.store()
     let source = try makeSource(payload(300_000))
@@ -137,7 +137,7 @@ import Testing
     #expect(try outsideNames() == ["cache"])
   }
 
-  /// Y31: it stays where the store fails.
+  /// Y31: the file is not removed if the store fails.
   @Test func aFileWhoseStoreFailsStays() throws {
     let store = try cache.store { $0.limits.payload = 5 }
     let source = try makeSource(payload(6))
@@ -145,7 +145,7 @@ import Testing
     #expect(try content(source) == payload(6))
   }
 
-  /// Y31: another file, a changed one and a link stay.
+  /// Y31: a replaced file, a changed one and a symbolic link are not removed.
   @Test(arguments: ["replaced", "appended", "written", "removed", "link"]) func whatHasChangedIsNotRemoved(
     change: String
   ) throws {
@@ -153,7 +153,7 @@ import Testing
     let source = try makeSource(payload(10))
     let link = cache.outside.path.appending("link")
     try FileManager.default.createSymbolicLink(atPath: link.string, withDestinationPath: source.string)
-    // An old file, so that a write shows in its time.
+    // An old modification time, so that a write changes it.
     var times = [timeval(tv_sec: 1000, tv_usec: 1), timeval(tv_sec: 1000, tv_usec: 1)]
     #expect(utimes(source.string, &times) == 0)
     let trace = trace
@@ -180,7 +180,7 @@ import Testing
     #expect(try outsideNames() == (change == "removed" ? ["cache", "link"] : ["cache", "link", "source"]))
   }
 
-  /// Y31: the blob is there, and the error says that the file is too.
+  /// Y31: if the file cannot be removed, the blob is stored and an error is thrown.
   @Test func aFileThatCannotBeRemovedIsAnError() throws {
     let store = try cache.store(files: trace.files)
     let source = try makeSource(payload(10))
@@ -191,7 +191,7 @@ import Testing
     #expect(try content(source) == payload(10))
   }
 
-  /// Y31: nothing but a file is moved.
+  /// Y31: only regular files are moved.
   @Test func aPipeStays() throws {
     let store = try cache.store()
     let pipe = cache.outside.path.appending("pipe")
@@ -207,7 +207,7 @@ import Testing
     #expect(try outsideNames() == ["cache", "pipe"])
   }
 
-  /// Y32: a source of another size is never stored, from a file or a pipe.
+  /// Y32: a source of a different size is never stored, from a file or a pipe.
   @Test(arguments: [true, false], [(10, 9), (10, 11), (0, 1), (600_000, 599_999), (600_000, 600_001)])
   func anotherSizeIsNotStored(isPipe: Bool, sizes: (Int, Int64)) throws {
     let store = try cache.store()
@@ -235,7 +235,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(600_000))
   }
 
-  /// S6: a size that can never be stored is refused before anything is read.
+  /// S6: a size that can never be stored is refused before the source is read.
   @Test(arguments: [true, false]) func aSizeBeyondTheLimitIsRefused(isPipe: Bool) throws {
     let store = try cache.store { $0.limits.size = 1000 }
     let source = try makeSource(payload(10))
@@ -249,11 +249,11 @@ import Testing
     #expect(try cache.files().isEmpty)
   }
 
-  /// A pipe that yields bytes, and ends.
+  /// A pipe that contains the bytes and ends after them.
   private func pipe(_ bytes: Data) throws -> FileDescriptor {
     let (readEnd, writeEnd) = try FileDescriptor.pipe()
     try OwnedThread {
-      // A store that has failed leaves the rest.
+      // A store that has failed does not read the rest.
       try? writeEnd.closeAfter { _ = try writeEnd.writeAll(bytes) }
     }
     return readEnd

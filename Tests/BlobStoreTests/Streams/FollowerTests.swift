@@ -10,14 +10,14 @@ import Testing
 
 /// Spec/Semantics.md, Y19 to Y24: blobs that are read while they are written.
 ///
-/// A store of its own stands for another process: it shares nothing but the files.
+/// A second store acts like another process, because it shares only the files.
 @Suite(.timeLimit(.minutes(30))) struct FollowerTests: BetweenCalls {
   let cache: Cache
   let trace = CallTrace()
 
   init() throws { cache = try Cache() }
 
-  /// Where a follower is.
+  /// The store of a follower: the writer's store or another one.
   enum Place: CaseIterable { case here, elsewhere }
 
   private func stores(_ place: Place) throws -> (writer: BlobStore, follower: BlobStore) {
@@ -30,7 +30,7 @@ import Testing
       for: "key", ttl: .seconds(77), expectedSize: expectedSize, extendedData: extendedData, visibility: .whileWriting)
   }
 
-  /// All of a blob, as it comes.
+  /// Reads a complete blob in pieces as they become available.
   private func follow(_ follower: BlobFollower, by pieceSize: Int = 256 << 10) throws -> (bytes: Data, RecordHeader) {
     var bytes = Data()
     let header = try follower.forEachPiece(pieceSize: pieceSize) { piece in
@@ -58,7 +58,7 @@ import Testing
 
   // MARK: The life of a follower
 
-  /// Y19, Y20: each piece is read before the next is written, and the end comes with the commit.
+  /// Y19, Y20: each piece is read before the next one is written, and the follower ends with the commit.
   @Test(arguments: Place.allCases, [nil, payload(30, 3)]) func piecesAreReadAsTheyCome(
     place: Place, extendedData: Data?
   ) throws {
@@ -85,7 +85,7 @@ import Testing
     }
   }
 
-  /// Y19: readers in threads of their own, and a writer that is slow.
+  /// Y19: several readers, each in its own thread, and a slow writer.
   @Test(arguments: Place.allCases) func manyFollowersReadTheWholeBlob(place: Place) throws {
     let (store, other) = try stores(place)
     var writer = try open(store)
@@ -108,7 +108,7 @@ import Testing
     #expect(found.withLock { $0 } == Array(repeating: bytes, count: 8))
   }
 
-  /// Y19: a blob that is whole is read to its end, without a wait.
+  /// Y19: a complete blob is read to its end without waiting.
   @Test func aWholeBlobEnds() throws {
     let store = try cache.store()
     #expect(try store.openFollower(for: "key") == nil)
@@ -120,7 +120,7 @@ import Testing
     #expect(try follow(try #require(try store.openFollower(for: "key", timeout: .zero))).bytes == Data())
   }
 
-  /// Y20: empty, and with what lies behind the payload.
+  /// Y20: an empty payload, with and without extended data after it.
   @Test(arguments: Place.allCases, [nil, payload(30, 3)]) func anEmptyBlobEnds(
     place: Place, extendedData: Data?
   ) throws {
@@ -131,7 +131,7 @@ import Testing
     #expect(try follow(follower).bytes == Data())
   }
 
-  /// Y20: what is written behind the payload before the commit is not taken for it.
+  /// Y20: bytes that are written after the payload before the commit are not part of the payload.
   @Test(arguments: [Int64?.none, 100]) func theExtensionIsNoPayload(expectedSize: Int64?) throws {
     let store = try cache.store(files: trace.files)
     let other = try cache.store()
@@ -139,7 +139,7 @@ import Testing
     try writer.append(payload(100))
     let follower = try #require(try other.openFollower(for: "key", timeout: .milliseconds(30)))
     let seen = Lock<[Int64]>([])
-    // Before the lock is taken for the last header, the extension lies there.
+    // The extension is written before the lock for the last header is taken.
     trace.onCall { call, _ in
       if call == .takeStripe {
         expect(.streamStalled) { _ = try read(follower, at: 100) }
@@ -155,7 +155,7 @@ import Testing
 
   // MARK: Writers that do not go on
 
-  /// Y21: a writer that stalls. The follower may go on afterwards.
+  /// Y21: a stalled writer results in an error, after which the follower can continue.
   @Test(arguments: Place.allCases) func aStalledWriterIsAnError(place: Place) throws {
     let (store, other) = try stores(place)
     var writer = try open(store)
@@ -171,7 +171,7 @@ import Testing
     #expect(try follow(follower).bytes == payload(10) + payload(20, 2))
   }
 
-  /// Y22: a writer that gives up: never an end.
+  /// Y22: a stream that is not committed is never reported as complete.
   @Test(arguments: Place.allCases, ["discarded", "dropped", "failed"]) func aBlobGivenUpIsAnError(
     place: Place, way: String
   ) throws {
@@ -188,14 +188,14 @@ import Testing
       default: break
       }
     }
-    // What is there can still be read.
+    // The existing bytes can still be read.
     #expect(try read(follower, at: 5) == payload(10).dropFirst(5))
     for _ in 0..<2 { expect(.streamBroken) { _ = try read(follower, at: 10) } }
     #expect(throws: BlobStoreError.self) { _ = try follow(follower) }
     #expect(try other.openFollower(for: "key") == nil)
   }
 
-  /// Y22: the waits that are under way end too.
+  /// Y22: pending waits end, too.
   @Test(arguments: Place.allCases, [true, false]) func waitsEndWithTheWriter(
     place: Place, isCommitted: Bool
   ) async throws {
@@ -228,7 +228,7 @@ import Testing
 
   // MARK: Changes meanwhile
 
-  /// Y23: replaced or removed, the blob is followed to its end.
+  /// Y23: a blob that was replaced or removed is followed to its end.
   @Test(arguments: Place.allCases, ["stored", "removed", "wiped"]) func aFollowerKeepsItsBlob(
     place: Place, way: String
   ) throws {
@@ -249,7 +249,7 @@ import Testing
     try store.checkInvariants()
   }
 
-  /// Y23: the next stream of the key is another one.
+  /// Y23: followers of one stream of a key do not see the next stream.
   @Test(arguments: Place.allCases) func eachStreamHasItsFollowers(place: Place) throws {
     let (store, other) = try stores(place)
     var first = try open(store)
@@ -268,7 +268,7 @@ import Testing
 
   // MARK: Damage and errors
 
-  /// Y24: wrong bytes show at the end of the whole.
+  /// Y24: a wrong checksum is detected at the end of the payload.
   @Test(arguments: BlobStore.DamagePolicy.allCases) func wrongBytesAreDamage(policy: BlobStore.DamagePolicy) throws {
     let store = try cache.store { $0.damagePolicy = policy }
     var writer = try open(store)
@@ -283,7 +283,7 @@ import Testing
     #expect(try cache.exists("ke/key") == (policy == .report))
   }
 
-  /// A file that another program cuts off.
+  /// Another program truncates the file.
   @Test func aFileCutOffIsDamage() throws {
     let store = try cache.store()
     var writer = try open(store)
@@ -296,7 +296,7 @@ import Testing
     writer.discard()
   }
 
-  /// Another key's record in the place.
+  /// The record of another key has the file name.
   @Test func anothersStreamIsNotFollowed() throws {
     let store = try cache.store()
     let writer = try open(store)
@@ -306,7 +306,7 @@ import Testing
     writer.discard()
   }
 
-  /// Failing looks are errors of those that wait, and the next wait goes on.
+  /// A failing read is an error for the current waits, and the next wait continues.
   @Test(arguments: Place.allCases) func aFailingLookIsAnError(place: Place) throws {
     let store = try cache.store(files: trace.files)
     let other = place == .here ? store : try cache.store(files: trace.files)
@@ -327,7 +327,7 @@ import Testing
     writer.discard()
   }
 
-  /// Y20: a header that is seen half written is looked at again.
+  /// Y20: a partially written header is read again.
   @Test func aTornHeaderIsLookedAtAgain() throws {
     let (store, other) = try stores(.elsewhere)
     var writer = try open(store)
@@ -343,7 +343,7 @@ import Testing
     writer.discard()
   }
 
-  /// A wait that is left ends at once.
+  /// A cancelled wait ends immediately.
   @Test func aWaitCanBeLeft() async throws {
     let store = try cache.store()
     let writer = try open(store)
@@ -359,7 +359,7 @@ import Testing
     writer.discard()
   }
 
-  /// A writer without followers makes no more calls for each piece than one that is not seen.
+  /// Without followers, a visible writer makes no more calls per piece than an invisible one.
   @Test func writersWithoutFollowersPayNothing() throws {
     let store = try cache.store(files: trace.files)
     var counts: [Int] = []
@@ -373,13 +373,13 @@ import Testing
     #expect(counts == [10, 10])
   }
 
-  /// Followers of one blob share one descriptor.
+  /// All followers of a blob share one descriptor.
   @Test func followersShareOneFile() throws {
     let store = try cache.store()
     var writer = try open(store)
     let before = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count
     let followers = try (0..<2000).map { _ in try #require(try store.openFollower(for: "key")) }
-    // Other tests open files meanwhile, far fewer.
+    // Concurrent tests open far fewer files.
     #expect(try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count < before + 1000)
     let count = Atomic(0)
     let (ended, continuation) = AsyncStream<Void>.makeStream()

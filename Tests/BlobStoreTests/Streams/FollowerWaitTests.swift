@@ -8,7 +8,7 @@ import Testing
 
 @testable import BlobStore
 
-/// Spec/Semantics.md, Y19 to Y21: how followers wait, what their looks cost, and what they get beside the payload.
+/// Spec/Semantics.md, Y19 to Y21: waits of followers, the cost of their reads, and extended data.
 @Suite(.timeLimit(.minutes(30))) struct FollowerWaitTests: BetweenCalls {
   let cache: Cache
   let trace = CallTrace()
@@ -28,7 +28,7 @@ import Testing
 
   // MARK: Waits
 
-  /// Y21: a byte that is not the one waited for puts the end of the wait off. The test says what time it is.
+  /// Y21: each new byte restarts the timeout, also of waits for a later byte. The test passes the time explicitly.
   @Test func eachByteRenewsTheWait() throws {
     let store = try cache.store()
     let writer = try open(store)
@@ -47,7 +47,7 @@ import Testing
     stream.tell(FollowedProgress(byteCount: 10))
     stream.endLateWaits(at: between + .seconds(500))
     #expect(answers.withLock { $0.isEmpty })
-    // No byte has come again.
+    // The number of bytes has not increased.
     stream.tell(FollowedProgress(byteCount: 10))
     stream.endLateWaits(at: .now + .seconds(500))
     #expect(answers.withLock { $0.count } == 2)
@@ -61,7 +61,7 @@ import Testing
 
   // MARK: System calls
 
-  /// Y19: a whole blob costs what a reader costs, and a stream is opened once.
+  /// Y19: a follower of a complete blob costs as much as a reader, and a stream is opened once.
   @Test func aFollowerIsOpenedAtOnce() throws {
     let store = try cache.store(files: trace.files)
     try store.store(payload(1), for: "key", ttl: .seconds(77))
@@ -86,7 +86,7 @@ import Testing
 
   // MARK: Extended data
 
-  /// Y19a: they come with the end of a stream, and at once of a whole blob.
+  /// Y19a: extended data are available at the end of a stream, and immediately for a complete blob.
   @Test(arguments: FollowerTests.Place.allCases, [Int64?.none, 100]) func extendedDataAreRead(
     place: FollowerTests.Place, expectedSize: Int64?
   ) throws {
@@ -104,7 +104,7 @@ import Testing
     }
   }
 
-  /// Y20: an extension that is broken is damage, as for a load.
+  /// Y20: a broken extension is damage, as for a load.
   @Test(arguments: BlobStore.DamagePolicy.allCases) func aBrokenExtensionIsDamage(
     policy: BlobStore.DamagePolicy
   ) throws {

@@ -6,13 +6,13 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, Y9: no operation of this library takes pages from a mapping, nor bytes from a reader.
+/// Spec/Semantics.md, Y9: no operation of this library removes pages from a mapping or bytes from a reader.
 @Suite(.timeLimit(.minutes(30))) struct MappedReaderTests {
   let cache: Cache
 
   init() throws { cache = try Cache() }
 
-  /// What may happen to a blob that is mapped.
+  /// A change to a mapped blob or its cache.
   enum Change: String, CaseIterable {
     case replaced, replacedBySmaller, replacedByWriter, removed, purged, wiped, expired, evicted, trimmed, touched,
       locked
@@ -48,7 +48,7 @@ import Testing
     case .extended:
       for size in [4000, 1] { try store.setExtendedData(payload(size, 4), for: "key") }
     case .binFilled:
-      // Its file goes into the bin, and stores of its size look for one there.
+      // The file is moved to the bin, where stores of the same size search for one.
       try store.remove("key")
       for number in 0..<8 { try store.store(payload(Self.byteCount, 5), for: BlobKey("other \(number)")) }
       for number in 0..<8 { try store.remove(BlobKey("other \(number)")) }
@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  /// Each byte is read before and after: a page that is gone would end the process by SIGBUS.
+  /// Each byte is read before and after the change, because a missing page would end the process with SIGBUS.
   @Test(arguments: Change.allCases) func mappedBytesStay(change: Change) throws {
     let store = try cache.store()
     try store.store(payload(1), for: "first")
@@ -73,11 +73,11 @@ import Testing
     try reader.verify()
   }
 
-  /// Two changes one after the other, chosen at random, under several mappings.
+  /// Two random consecutive changes, with several mappings.
   @Test func mappedBytesStayUnderManyChanges() throws {
     let store = try cache.store()
     var generator = SeededGenerator(seed: SeededGenerator.announcedSeed(for: "mappedBytesStayUnderManyChanges"))
-    // After those that count what they find, and those that take the first of them away.
+    // Without the changes that check counts or require the record that an earlier change may have removed.
     let changes = Change.allCases.filter { ![.expired, .evicted, .trimmed, .verified].contains($0) }
     for round in 0..<20 {
       let first = payload(Self.byteCount, UInt64(100 + round))
@@ -99,7 +99,7 @@ import Testing
 
   // MARK: Large blobs
 
-  /// A blob of 5 GiB, most of it a hole: ranges around each boundary of 32 bits.
+  /// A sparse blob of 5 GiB, and ranges around each 32-bit boundary.
   @Test func rangesOfASparseBlob() throws {
     let store = try cache.store { $0.limits.payload = .max }
     try store.store(payload(1), for: "key")

@@ -30,7 +30,7 @@ import Testing
     try reader.withMappedBytes(verifying: verifying) { bytes in bytes.withUnsafeBytes { Data($0) } }
   }
 
-  /// Y7: the same bytes by each way of reading.
+  /// Y7: every way of reading returns the same bytes.
   @Test(arguments: sizes) func readsTheBlob(byteCount: Int) throws {
     let store = try cache.store()
     let bytes = payload(byteCount)
@@ -48,7 +48,7 @@ import Testing
     #expect(other.isVerified)
   }
 
-  /// Y8: ranges, against the payload in memory.
+  /// Y8: ranges are compared with the payload in memory.
   @Test func rangesAreThoseOfThePayload() throws {
     let store = try cache.store()
     var generator = SeededGenerator(seed: SeededGenerator.announcedSeed(for: "rangesAreThoseOfThePayload"))
@@ -84,7 +84,7 @@ import Testing
     #expect(try pieces(reader, of: 1000..<1000).sizes.isEmpty)
   }
 
-  /// Y8: never other bytes.
+  /// Y8: ranges outside the payload never return bytes.
   @Test(arguments: [-1..<5, -5 ..< -1, 5..<11, 11..<12, 0..<Int64.max, Int64.min..<0] as [Range<Int64>])
   func rangesOutsideAreErrors(range: Range<Int64>) throws {
     let store = try cache.store()
@@ -111,12 +111,12 @@ import Testing
     #expect(memory == [7, 7, 7, 7])
   }
 
-  /// Y9: a replaced, removed, expired and collected blob stays readable, also where its file might be recycled.
+  /// Y9: a replaced, removed, expired or collected blob stays readable, even if its file could be recycled.
   @Test(arguments: [BlobStore.Recycling.automatic, .off]) func keepsItsBlob(recycling: BlobStore.Recycling) throws {
     let store = try cache.store { $0.recycling = recycling }
     let bytes = payload(10_000)
     for change in 0..<4 {
-      // The key has a low digest: any other record may overwrite its file.
+      // The key has a low digest, so any other record may overwrite its file.
       try store.store(bytes, for: "bea", ttl: .seconds(10))
       let reader = try #require(try store.openReader(for: "bea"))
       try reader.withMappedBytes { span in
@@ -136,7 +136,7 @@ import Testing
     }
   }
 
-  /// L1, L2, O1: a reader counts and touches as a load.
+  /// L1, L2, O1: a reader is counted and touches the record like a load.
   @Test func countsAndTouchesAsALoad() throws {
     let store = try cache.store()
     try store.store(payload(100), for: "key")
@@ -154,14 +154,14 @@ import Testing
     expect(.invalidKey) { _ = try store.openReader(for: "") }
   }
 
-  /// L6 is about memory, which a reader does not take.
+  /// L6 limits memory, which a reader does not allocate.
   @Test func payloadsAboveTheMaximumAreRead() throws {
     try cache.store().store(payload(1000), for: "key")
     let store = try cache.store { $0.limits.payload = 10 }
     #expect(try store.openReader(for: "key")?.read(0..<1000) == payload(1000))
   }
 
-  /// L5, G1, G2: damage in the header shows when the reader is opened.
+  /// L5, G1, G2: a damaged header is detected when the reader is opened.
   @Test(arguments: Damage.allCases.filter(\.showsInHeader), [BlobStore.DamagePolicy.report, .remove, .quarantine])
   func damageInTheHeaderIsAnError(damage: Damage, policy: BlobStore.DamagePolicy) throws {
     let store = try cache.store { $0.damagePolicy = policy }
@@ -174,14 +174,14 @@ import Testing
     #expect(try cache.exists(".quarantine/key") == (!stays && policy == .quarantine))
   }
 
-  /// Y10, G1, G2: damage of the payload shows in reads of the whole, and in those that ask.
+  /// Y10, G1, G2: a damaged payload is detected by reads of the whole payload and by explicit verification.
   @Test(arguments: ["whole", "pieces", "mapped", "verify", "range"], [BlobStore.DamagePolicy.report, .remove])
   func damageOfThePayloadIsAnError(way: String, policy: BlobStore.DamagePolicy) throws {
     let store = try cache.store { $0.damagePolicy = policy }
     try store.store(payload(1000), for: "key")
     try Damage.payloadChecksumMismatch.inflict(on: "ke/key", in: cache)
     let reader = try #require(try store.openReader(for: "key"))
-    // A part that nobody asks to verify.
+    // A range and an unverified mapping do not check the payload.
     #expect(try reader.read(1..<1000) == payload(1000).dropFirst())
     #expect(try mapped(reader, verifying: false).dropFirst() == payload(1000).dropFirst())
     var received = 0
@@ -195,13 +195,13 @@ import Testing
       }
     }
     #expect(error?.recordError?.name == "payloadChecksumMismatch" && error?.key == "key")
-    // The last piece never comes.
+    // The last piece is not delivered.
     #expect(received == (way == "pieces" ? 900 : 0))
     #expect(!reader.isVerified)
     #expect(try cache.exists("ke/key") == (policy == .report))
   }
 
-  /// Y10: an empty payload has a checksum too.
+  /// Y10: the checksum of an empty payload is verified, too.
   @Test func anEmptyPayloadIsVerified() throws {
     let store = try cache.store()
     try store.store(Data(), for: "key")
@@ -211,7 +211,7 @@ import Testing
     expect(.damaged) { _ = try reader.read(0..<0) }
   }
 
-  /// G2: the policy does not act on a record that has come meanwhile.
+  /// G2: the policy does not apply to a record that was stored in the meantime.
   @Test func aNewRecordStaysWhereTheOldOneIsDamaged() throws {
     let store = try cache.store { $0.damagePolicy = .remove }
     try store.store(payload(100), for: "key")
@@ -222,7 +222,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(50))
   }
 
-  /// S9a: a record without a checksum is taken as it is.
+  /// S9a: a record without a checksum is not verified.
   @Test func withoutAChecksumNothingIsCompared() throws {
     let store = try cache.store { $0.format = .reference }
     try store.store(payload(100), for: "key")
@@ -234,7 +234,7 @@ import Testing
     try reader.verify()
   }
 
-  /// Y10: another program cuts the file off.
+  /// Y10: another program truncates the file.
   @Test func aTruncatedFileIsDamaged() throws {
     let store = try cache.store()
     try store.store(payload(1000), for: "key")
@@ -245,7 +245,7 @@ import Testing
     #expect(error?.recordError == .wrongPayloadSize(stated: 1000, found: 500))
   }
 
-  /// An error of the closure is the caller's, and not verified.
+  /// An error of the closure is rethrown, and the payload does not count as verified.
   @Test func errorsOfClosuresAreRethrown() throws {
     struct Own: Error {}
     let store = try cache.store()
@@ -257,7 +257,7 @@ import Testing
     #expect(reader.isVerified)
   }
 
-  /// Failing calls are typed errors.
+  /// Failing calls throw typed errors.
   @Test func failingCallsAreReported() throws {
     let store = try cache.store(files: trace.files)
     try store.store(payload(1000), for: "key", ttl: .seconds(50))
@@ -276,7 +276,7 @@ import Testing
     #expect(try reader.read(0..<1000) == payload(1000))
   }
 
-  /// P13: a file that others may write to is damaged.
+  /// P13: a file that other users may write to is damaged.
   @Test func exposedFilesAreDamaged() throws {
     let store = try cache.store()
     try store.store(payload(10), for: "key")

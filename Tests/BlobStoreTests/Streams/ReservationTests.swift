@@ -6,7 +6,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, Y3a: writers reserve room below the limits.
+/// Spec/Semantics.md, Y3a: writers reserve space within the limits.
 @Suite(.timeLimit(.minutes(30))) struct ReservationTests {
   let cache: Cache
   let trace = CallTrace()
@@ -24,7 +24,7 @@ import Testing
     }
   }
 
-  /// Ten blobs of 100 KiB, a second apart.
+  /// Stores ten blobs of 100 KiB, one per second.
   private func fill(_ store: BlobStore, locks: BlobStore.LockPolicy = .none) throws {
     for number in 0..<10 {
       try store.store(payload(102_400 - 64), for: "key \(number)", ttl: .seconds(10_000), locks: locks)
@@ -37,7 +37,7 @@ import Testing
     Set(try store.records().compactMap { $0.key?.string })
   }
 
-  /// Room for the blob is made when its writer is opened, and the oldest go.
+  /// Opening a writer makes space for its blob by evicting the oldest ones.
   @Test func roomIsMadeAhead() throws {
     let store = try store(size: 1_024_000) { $0.limits.evictionTarget = 1 }
     try fill(store)
@@ -51,7 +51,7 @@ import Testing
     #expect(try keys(store) == Set((2..<10).map { "key \($0)" } + ["new"]))
   }
 
-  /// What stores cause to be collected leaves the room free, until the writer has gone.
+  /// Collections that stores start keep the reserved space free until the writer ends.
   @Test func roomStaysReserved() throws {
     let store = try store(size: 1_024_000) { $0.limits.evictionTarget = 1 }
     try fill(store)
@@ -70,7 +70,7 @@ import Testing
     #expect(try #require(try store.usageEstimate()).bytes > 900_000)
   }
 
-  /// What grows asks for more, by and by.
+  /// A writer without an expected size reserves more space as its blob grows.
   @Test func roomIsMadeAsTheBlobGrows() throws {
     let store = try store(size: 10 << 20) { $0.limits.evictionTarget = 1 }
     for number in 0..<10 {
@@ -89,23 +89,23 @@ import Testing
     writer.discard()
   }
 
-  /// M4: where everything is locked, a writer that would go far beyond the limit is refused when it is opened.
+  /// M4: if all records are locked, a writer that would exceed the limit by far is refused when it is opened.
   @Test func whatFindsNoRoomIsRefusedAtOnce() throws {
     let store = try store(size: 20 << 20)
     try store.store(payload(19 << 20), for: "locked", ttl: .seconds(10_000), locks: .one)
     store.waitForCollection()
-    // A tenth, or 16 MiB, is what stores may exceed it by.
+    // Stores may exceed the limit by a tenth or by 16 MiB.
     let error = expect(.limitReached) { _ = try store.openWriter(for: "new", expectedSize: 18 << 20) }
     #expect(error?.key == "new" && error?.operation == "store")
     #expect(try cache.files() == ["lo/locked"])
-    // What it replaces makes room.
+    // The space of the replaced record is available.
     var writer = try store.openWriter(for: "locked", ttl: .seconds(10_000), locks: .keep, expectedSize: 18 << 20)
     try writer.append(payload(18 << 20))
     try writer.commit()
     #expect(try store.load("locked")?.payload.count == 18 << 20)
   }
 
-  /// M1, Y4a: where what is locked keeps a writer's room from being made, collections are not made for each store.
+  /// M1, Y4a: if locked records prevent a reservation, not every store starts a collection.
   @Test(arguments: [19, 21]) func roomThatCannotBeMadeIsNotTriedForAgainAndAgain(mebibytes: Int) throws {
     let store = try store(size: 20 << 20)
     for (key, size) in [("locked", 10), ("too", mebibytes - 10)] {
@@ -115,18 +115,18 @@ import Testing
     let collections = Atomic(0)
     store.observeCollections(
       by: CollectionObserver(willBegin: {}, didRemove: { _ in }) { _ in collections.add(1, ordering: .relaxed) })
-    // It holds the store, which holds it.
+    // The observer retains the store, which retains the observer.
     defer { store.observeCollections(by: CollectionObserver(willBegin: {}, didRemove: { _ in }, didEnd: { _ in })) }
     var writers: [Writer] = []
     for number in 0..<60 {
       writers.append(Writer(try store.openWriter(for: BlobKey("new \(number)"), expectedSize: 2 << 20)))
       store.waitForCollection()
     }
-    // Another try is worth it after a second, and no machine takes one for each of these.
+    // Another attempt is made after a second, and no machine needs a second for each of these writers.
     #expect(collections.load(ordering: .relaxed) < 50)
   }
 
-  /// Y3b: what lies in the record's place, and is none, makes no room.
+  /// Y3b: a file that is not a record does not count as replaced space.
   @Test func aForeignFileMakesNoRoom() throws {
     let store = try store(size: 20 << 20)
     try store.store(payload(19 << 20), for: "locked", ttl: .seconds(10_000), locks: .one)
@@ -136,7 +136,7 @@ import Testing
     #expect(try cache.files() == ["lo/locked"])
   }
 
-  /// Y4b: the volume's floor is looked after when blocks are set aside, and as the blob grows.
+  /// Y4b: the free space of the volume is checked when blocks are reserved, and as the blob grows.
   @Test(arguments: [true, false]) func theVolumeIsLookedAt(isExpected: Bool) throws {
     let store = try store(size: 1 << 30, files: trace.files) { $0.limits.freeSpaceFloor = 1 }
     try store.store(payload(1), for: "key")
@@ -148,7 +148,7 @@ import Testing
   }
 }
 
-/// Keeps a writer, in an array.
+/// A box for a noncopyable writer, so that an array can store it.
 private final class Writer {
   private let writer: BlobWriter
   init(_ writer: consuming BlobWriter) { self.writer = writer }

@@ -7,18 +7,18 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, Y31 and A41: what payloads are read from.
+/// Spec/Semantics.md, Y31 and A41: the sources of payloads.
 @Suite(.timeLimit(.minutes(30))) struct SourceTests {
   let cache: Cache
   let trace = CallTrace()
 
   init() throws { cache = try Cache() }
 
-  /// A41: a turn at a source of small pieces ends after so many of them, though there are more.
+  /// A41: a turn with small pieces ends after a number of reads, even if more data is available.
   @Test func aTurnTakesSoManyReads() throws {
     let store = try cache.store()
     var ends: [CInt] = [-1, -1]
-    // Each of its messages is a read of its own.
+    // Each message requires its own read.
     try check(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &ends), "socketpair")
     let (readEnd, writeEnd) = (FileDescriptor(rawValue: ends[0]), FileDescriptor(rawValue: ends[1]))
     defer { try? readEnd.close() }
@@ -45,7 +45,7 @@ import Testing
     writer.discard()
   }
 
-  /// A source that cannot be read is an error of the store that reads it.
+  /// An unreadable source is an error of the store that reads it.
   @Test func aFailedReadNamesTheKey() throws {
     let store = try cache.store()
     var writer = try store.openWriter(for: "key")
@@ -60,7 +60,7 @@ import Testing
     writer.discard()
   }
 
-  /// Y2: a source that fails in the middle leaves the old blob, and nothing of the new one.
+  /// Y2: a source that fails in the middle leaves nothing of the new blob; only visible writing removes the old one.
   @Test(arguments: [BlobStore.Visibility.afterCommit, .whileWriting])
   func aSourceThatFailsLeavesNothing(visibility: BlobStore.Visibility) throws {
     let store = try cache.store()
@@ -69,7 +69,7 @@ import Testing
     try check(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends), "socketpair")
     let (readEnd, writeEnd) = (FileDescriptor(rawValue: ends[0]), FileDescriptor(rawValue: ends[1]))
     defer { try? readEnd.close() }
-    // What its other end has not read when it closes makes it an error, after what was sent.
+    // Unread data at the time of the close causes an error after the sent bytes.
     _ = try readEnd.writeAll([1])
     try writeEnd.closeAfter { _ = try writeEnd.writeAll(payload(1000)) }
     let error = expect(.fileSystem) { try store.store(contentsOf: readEnd, for: "key", visibility: visibility) }
@@ -78,7 +78,7 @@ import Testing
     #expect(try cache.files() == (visibility == .afterCommit ? ["ke/key"] : []))
   }
 
-  /// Y31b: with durability, the blob is on the medium before its file goes.
+  /// Y31b: with durability, the blob is on the medium before its source file is removed.
   @Test(arguments: [BlobStore.Durability.full, .automatic], [BlobStore.Visibility.afterCommit, .whileWriting])
   func aMovedFileGoesAfterTheSync(durability: BlobStore.Durability, visibility: BlobStore.Visibility) throws {
     let store = try cache.store(files: trace.files) { $0.durability = durability }
@@ -93,12 +93,12 @@ import Testing
     try store.store(
       contentsOf: path, for: "key", locks: durability == .full ? .none : .one, visibility: visibility, moving: true)
     trace.onCall(nil)
-    // The record, its directory and the one above.
+    // The record, its directory and the parent directory.
     let order = syncs.withLock { $0 }
     #expect(order.filter { $0 }.count >= 3 && order.last == false && order.filter { !$0 }.count == 1)
   }
 
-  /// Y33: what is stored while it is seen is a blob like others, and its file goes.
+  /// Y33: a blob that is visible during its store is an ordinary blob afterwards, and its source file is removed.
   @Test(arguments: [true, false]) func aVisibleStore(isPath: Bool) throws {
     let store = try cache.store()
     let path = cache.outside.path.appending("file")

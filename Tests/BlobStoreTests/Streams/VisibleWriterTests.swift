@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, Y13 to Y18: blobs that are seen while they are written.
+/// Spec/Semantics.md, Y13 to Y18: blobs that are visible while they are written.
 @Suite struct VisibleWriterTests: BetweenCalls {
   let cache: Cache
   let trace = CallTrace()
@@ -34,7 +34,7 @@ import Testing
 
   private static let sizes = [0, 1, 63, 64, 65, 4095, 4096, 4097, (1 << 20) - 1, 1 << 20, (1 << 20) + 1]
 
-  /// Y13, Y14, Y20: seen as busy, and the record of a store once it is committed, for followers too.
+  /// Y13, Y14, Y20: a stream is reported as busy, and is an ordinary record after the commit, also for followers.
   @Test(arguments: sizes, [true, false]) func isBusyAndThenWhole(
     byteCount: Int, isExpected: Bool
   ) throws {
@@ -73,7 +73,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(10))
   }
 
-  /// Y13: its time begins with the commit, so it does not expire before.
+  /// Y13: the lifetime begins with the commit, so a stream does not expire.
   @Test func aStreamDoesNotExpire() throws {
     let store = try cache.store()
     var writer = try open(store)
@@ -86,7 +86,7 @@ import Testing
     #expect(try store.load("key") == nil)
   }
 
-  /// Y13: kept locks are those of the record that it takes the place of.
+  /// Y13: kept locks are taken from the record that the stream replaces.
   @Test func locksAreThoseOfTheBeginning() throws {
     let store = try cache.store()
     try store.store(payload(5), for: "key", locks: .one)
@@ -99,7 +99,7 @@ import Testing
     try store.checkInvariants()
   }
 
-  /// Y14: what is given up leaves nothing.
+  /// Y14: a stream that is not committed leaves nothing.
   @Test(arguments: ["dropped", "discarded", "too short", "too long"]) func whatIsGivenUpLeavesNothing(
     way: String
   ) throws {
@@ -123,7 +123,7 @@ import Testing
     #expect(try store.usageEstimate() == BlobStore.UsageEstimate())
   }
 
-  /// S6, Y3: what is refused at the beginning leaves the old blob.
+  /// S6, Y3: a refused writer leaves the old blob unchanged.
   @Test(arguments: [-1, Int64.max - 63, .max]) func aRefusalLeavesTheOldBlob(expectedSize: Int64) throws {
     let store = try cache.store { $0.limits.payload = .max }
     try store.store(payload(5), for: "key")
@@ -134,7 +134,7 @@ import Testing
 
   // MARK: Changes meanwhile
 
-  /// Y15: what is stored meanwhile stays.
+  /// Y15: a concurrently stored blob is not replaced.
   @Test(arguments: [true, false]) func aStoreMeanwhileWins(isCommitted: Bool) throws {
     let store = try cache.store()
     var writer = try open(store)
@@ -152,7 +152,7 @@ import Testing
     try store.checkInvariants()
   }
 
-  /// Y15: what is removed meanwhile stays away.
+  /// Y15: a concurrently removed key stays removed.
   @Test(arguments: ["remove", "removeAll", "file"]) func aRemovalMeanwhileWins(way: String) throws {
     let store = try cache.store()
     var writer = try open(store)
@@ -167,7 +167,7 @@ import Testing
     #expect(try cache.files().isEmpty)
   }
 
-  /// Y15: of two streams of a key, the later one stays.
+  /// Y15: of two streams of a key, the later one wins.
   @Test func theLaterStreamWins() throws {
     let store = try cache.store()
     var first = try open(store)
@@ -180,14 +180,14 @@ import Testing
     #expect(try store.traffic().stores == 1)
   }
 
-  /// Y15, P7: another directory in the root's place.
+  /// Y15, P7: the root was replaced by another directory.
   @Test(arguments: [true, false]) func anotherRootIsLeftAlone(isCommitted: Bool) throws {
     let store = try cache.store()
     var writer = try open(store)
     try writer.append(payload(10))
     try check(rename(cache.path(""), cache.outside.path.string + "/moved"), "rename")
     try cache.makeDirectory("")
-    // Long enough for the root to be looked at again.
+    // Long enough for the next check of the root.
     Thread.sleep(forTimeInterval: 1.1)
     try store.store(payload(7), for: "key")
     if isCommitted {
@@ -200,7 +200,7 @@ import Testing
     try store.checkInvariants()
   }
 
-  /// I1, Y20: where the payload ends is told under the key's hold, as each change of a record in place.
+  /// I1, Y20: the end of the payload is written while the key is held, like each change of a record in place.
   @Test func theEndOfThePayloadIsToldUnderTheKey() throws {
     let store = try tracedStore()
     let other = try cache.store { $0.access.lockTimeout = .zero }
@@ -213,7 +213,7 @@ import Testing
 
   // MARK: What others make of it
 
-  /// Y16, C5a: it is no damage, and no collection, wipe of the unlocked, or policy removes it.
+  /// Y16, C5a: a stream is not damage, and is not removed by collections, policies or `removeAll(.unlocked)`.
   @Test(arguments: BlobStore.DamagePolicy.allCases) func aStreamIsLeftAlone(policy: BlobStore.DamagePolicy) throws {
     let store = try cache.store {
       $0.damagePolicy = policy
@@ -241,7 +241,7 @@ import Testing
     #expect(try store.usageEstimate()?.bytes == 964)
   }
 
-  /// M1, M4: its bytes are counted with the commit, which makes room as a store does.
+  /// M1, M4: the bytes are counted with the commit, which makes space like a store.
   @Test func theLimitIsKeptAtTheCommit() throws {
     let store = try cache.store {
       $0.limits.size = 3000
@@ -263,14 +263,14 @@ import Testing
     try store.checkInvariants()
   }
 
-  /// M3: where locked blobs leave no room, the commit is refused, and nothing is left.
+  /// M3: if locked blobs leave no space, the commit is refused and nothing remains.
   @Test func aFullDirectoryRefusesTheCommit() throws {
     let store = try cache.store {
       $0.limits.size = 1 << 20
       $0.limits.collectsOnStore = true
     }
     let big = payload(1_000_000)
-    // As many as the bound of 17 MiB, less a hundredth of one, takes.
+    // As many as fit in 17 MiB, which is the limit and its tolerance, less a hundredth of a MiB.
     for key in 0..<17 {
       try store.store(big, for: BlobKey("\(key)"), locks: .one)
       store.waitForCollection()
@@ -285,7 +285,7 @@ import Testing
 
   // MARK: Failing calls
 
-  /// Y18: each call fails in turn. The key has the whole blob or none, and nothing is left behind.
+  /// Y18: one call after the other fails. The key has the whole blob or none, and no file remains.
   @Test(arguments: [BlobStore.Durability.none, .full], [nil, payload(9)]) func aFailingCallLeavesNothing(
     durability: BlobStore.Durability, extendedData: Data?
   ) throws {

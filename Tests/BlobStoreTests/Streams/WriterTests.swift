@@ -16,14 +16,14 @@ import Testing
 
   private static let sizes = [0, 1, 63, 64, 65, 4095, 4096, 4097, (1 << 20) - 1, 1 << 20, (1 << 20) + 1]
 
-  /// Appends a payload in pieces of a size.
+  /// Appends a payload in pieces of the given size.
   private func append(_ bytes: Data, to writer: inout BlobWriter, by pieceSize: Int) throws {
     for start in stride(from: 0, to: bytes.count, by: pieceSize) {
       try writer.append(Data(bytes[start..<min(start + pieceSize, bytes.count)]))
     }
   }
 
-  /// Y1: the record is the one that a store would have written.
+  /// Y1: the record is identical to the one of a store.
   @Test(arguments: sizes, [true, false]) func writesTheRecordOfAStore(byteCount: Int, isExpected: Bool) throws {
     let store = try cache.store()
     try store.store(payload(byteCount), for: "key", ttl: .seconds(77), locks: .one)
@@ -53,7 +53,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(10))
   }
 
-  /// Y1: nothing is seen before the commit, and the key can be changed meanwhile.
+  /// Y1: nothing is visible before the commit, and the key can be changed in the meantime.
   @Test func nothingIsSeenBeforeTheCommit() throws {
     let store = try cache.store { $0.access.lockTimeout = .zero }
     var writer = try store.openWriter(for: "key", ttl: .seconds(50))
@@ -62,17 +62,17 @@ import Testing
     #expect(try store.usage().temporaryBytes == 1064)
     try store.store(payload(5), for: "key", locks: .one)
     #expect(try store.load("key")?.payload == payload(5))
-    // C4: its writer lives.
+    // C4: the writer of the temporary file is alive.
     #expect(try store.collect().temporary == 0)
     cache.clock.advance(by: 10)
-    // S1, S2, S7a: its time begins now, and its locks are its own.
+    // S1, S2, S7a: the lifetime begins with the commit, and locks of the replaced record are not kept.
     let header = try writer.commit()
     #expect(header.updateTime == UInt64(cache.now) && header.refCount == 0)
     #expect(try store.load("key")?.payload == payload(1000))
     #expect(try cache.files() == ["ke/key"])
   }
 
-  /// S3, S4: locks are those of the moment of the commit.
+  /// S3, S4: locks are kept from the record that exists at the time of the commit.
   @Test func locksAreKeptAtTheCommit() throws {
     let store = try cache.store()
     var writer = try store.openWriter(for: "key", locks: .keep)
@@ -84,7 +84,7 @@ import Testing
     #expect(try cache.header("ke/key").refCount == 3)
   }
 
-  /// Y1: of two writers of a key, the last to commit wins.
+  /// Y1: of two writers of a key, the last one to commit wins.
   @Test func theLastCommitWins() throws {
     let store = try cache.store()
     var first = try store.openWriter(for: "key")
@@ -97,7 +97,7 @@ import Testing
     #expect(try store.traffic().stores == 2)
   }
 
-  /// Y2: dropped, discarded, or failed: nothing of it remains.
+  /// Y2: a dropped, discarded or failed writer leaves nothing.
   @Test(arguments: [true, false]) func whatIsNotCommittedLeavesNothing(isDropped: Bool) throws {
     let store = try cache.store()
     try store.store(payload(5), for: "key")
@@ -111,7 +111,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(5))
   }
 
-  /// Y3: fewer bytes than expected are never stored.
+  /// Y3: a blob with fewer bytes than expected is never stored.
   @Test(arguments: [0, 99] as [Int64]) func tooFewBytesAreNotStored(missing: Int64) throws {
     let store = try cache.store()
     try store.store(payload(5), for: "key")
@@ -127,13 +127,13 @@ import Testing
     #expect(try cache.files() == ["ke/key"])
   }
 
-  /// Y3: more bytes than expected are refused, and the blob with them.
+  /// Y3: a blob with more bytes than expected is never stored.
   @Test func tooManyBytesAreNotStored() throws {
     let store = try cache.store()
     var writer = try store.openWriter(for: "key", expectedSize: 10)
     try writer.append(payload(10))
     expect(.sizeMismatch) { try writer.append(payload(1)) }
-    // Nothing is written from then on.
+    // Later calls write nothing.
     expect(.sizeMismatch) { try writer.append(Data()) }
     let written = writer.byteCount
     #expect(written == 10)
@@ -146,7 +146,7 @@ import Testing
     #expect(try cache.files().isEmpty)
   }
 
-  /// Y3, S6: what can never be stored is refused before anything is made.
+  /// Y3, S6: a size that can never be stored is refused before a file is created.
   @Test(
     arguments: [
       (-1, .sizeMismatch), (.min, .sizeMismatch), (101, .payloadTooLarge), (.max - 63, .payloadTooLarge),
@@ -163,7 +163,7 @@ import Testing
     #expect(try !cache.exists(""))
   }
 
-  /// S6: a payload that grows too large.
+  /// S6: a payload exceeds the limit as it grows.
   @Test func growthEndsAtTheLimits() throws {
     let store = try cache.store { $0.limits.size = 1064 }
     var writer = try store.openWriter(for: "key")
@@ -174,7 +174,7 @@ import Testing
     #expect(try cache.files().isEmpty)
   }
 
-  /// Y2, S5: each call fails in turn; the old record stays, and nothing is left behind.
+  /// Y2, S5: one call after the other fails. The old record stays unchanged, and no file remains.
   @Test(arguments: [BlobStore.Durability.none, .full]) func aFailingCallLeavesTheOldRecord(
     durability: BlobStore.Durability
   ) throws {
@@ -203,7 +203,7 @@ import Testing
     #expect(failed.isSuperset(of: durability == .full ? expected.union([.sync]) : expected), "\(failed)")
   }
 
-  /// Y3: file systems that set nothing aside are written to all the same.
+  /// Y3: file systems that cannot reserve blocks are supported.
   @Test(arguments: [Errno.notSupported, .invalidArgument, .noFunction]) func storesWithoutReservation(
     errno: Errno
   ) throws {
@@ -216,7 +216,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(10))
   }
 
-  /// Y3, M6: room is made when the file is made, when its blocks are set aside and when it grows.
+  /// Y3, M6: space is made when the file is created, when its blocks are reserved and when it grows.
   @Test(arguments: [SystemCall.open, .reserve, .write]) func roomIsMadeOnAFullVolume(call: SystemCall) throws {
     let store = try cache.store(files: trace.files) {
       $0.limits.collectsOnStore = true
@@ -240,7 +240,7 @@ import Testing
     #expect(try !store.contains("key 0") && store.contains("key 4"))
   }
 
-  /// P6: a subdirectory that a collection removes before the file is in it is made again.
+  /// P6: a subdirectory that a collection removes before the file is created is created again.
   @Test func vanishedSubdirectoryIsMadeAgain() throws {
     let store = try cache.store(files: trace.files)
     let (cache, trace) = (cache, trace)
@@ -256,14 +256,14 @@ import Testing
     #expect(try store.load("key")?.payload == payload(10))
   }
 
-  /// P7: a root that was replaced meanwhile gets nothing.
+  /// P7: a root that was replaced in the meantime gets no blob.
   @Test func replacedRootGetsNoBlob() throws {
     let store = try cache.store()
     var writer = try store.openWriter(for: "key")
     try writer.append(payload(10))
     try check(rename(cache.path(""), cache.outside.path.string + "/moved"), "rename")
     try cache.makeDirectory("")
-    // Long enough for the root to be looked at again.
+    // Long enough for the next check of the root.
     Thread.sleep(forTimeInterval: 1.1)
     do {
       try writer.commit()
@@ -274,7 +274,7 @@ import Testing
     #expect(try cache.files().isEmpty)
   }
 
-  /// Y6: a root that two threads open at once is one directory, and one whose permissions change stays it.
+  /// Y6: a root that two threads open concurrently is one directory, also if its permissions change.
   @Test(arguments: [true, false]) func theSameRootTakesTheBlob(isOpenedTwice: Bool) throws {
     final class Box: Sendable {
       let writer = Lock<BlobWriter?>(nil)
@@ -300,7 +300,7 @@ import Testing
     } else {
       open()
       try check(chmod(cache.path(""), 0o750), "chmod")
-      // Long enough for the root to be looked at again.
+      // Long enough for the next check of the root.
       trace.wait(milliseconds: 1100)
     }
     guard var writer = box.writer.withLock({ $0.take() }) else {
@@ -312,7 +312,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(10))
   }
 
-  /// N5c: the record lies where its directory has it, also in a new one, which says so.
+  /// N5c: the record follows the arrangement of the directory, and a new directory records its arrangement.
   @Test(arguments: [RecordArrangement.prefix, .spread, nil]) func liesWhereTheDirectorySays(
     arrangement: RecordArrangement?
   ) throws {
@@ -333,7 +333,7 @@ import Testing
     #expect(error?.path == cache.root.appending(FilePath(file).components))
   }
 
-  /// D: what was written is on the medium before it is published, and its directory after that.
+  /// D: the file is synced before it is published, and its directories afterwards.
   @Test func durableCommitsAreSynced() throws {
     let store = try cache.store(files: trace.files) { $0.durability = .full }
     var writer = try store.openWriter(for: "key")
@@ -345,7 +345,7 @@ import Testing
     #expect(synced.count == 3)
   }
 
-  /// After the commit, a failed sync of the directory is an error, and the new blob is in place.
+  /// A failed sync of the directory after the commit is an error, but the new blob is in place.
   @Test func aSyncThatFailsAfterTheCommitIsReported() throws {
     let store = try cache.store(files: trace.files) { $0.durability = .full }
     var writer = try store.openWriter(for: "key")
@@ -361,7 +361,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(10))
   }
 
-  /// A writer outlives its store.
+  /// A writer keeps its store alive.
   @Test func aWriterKeepsItsStore() throws {
     func open() throws -> BlobWriter { try cache.store().openWriter(for: "key") }
     var writer = try open()

@@ -5,7 +5,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// A suite that acts between two system calls of a store.
+/// A suite whose tests act between two system calls of a store.
 protocol BetweenCalls {
   var cache: Cache { get }
   var trace: CallTrace { get }
@@ -16,7 +16,7 @@ extension BetweenCalls {
     try cache.store(files: trace.files, change)
   }
 
-  /// Does something just before a call, the first time that it is made at a path with this ending.
+  /// Performs an action immediately before the first such call with a path that ends with the suffix.
   func before(_ call: SystemCall, at suffix: String = "", _ action: @escaping @Sendable () throws -> Void) {
     let trace = trace
     trace.onCall { found, path in

@@ -7,7 +7,7 @@ extension HeldLocks {
 }
 
 extension BlobKey {
-  /// Keys of this form with one stripe.
+  /// Returns keys of this form that share one stripe.
   static func sharingStripe(_ count: Int, _ form: (Int) -> String = { "\($0) key" }) -> [BlobKey] {
     var keys: [Int64: [BlobKey]] = [:]
     for number in 0... {
@@ -18,6 +18,6 @@ extension BlobKey {
     return []
   }
 
-  /// The byte of the control file that stands for the key's stripe, where file names are keys.
+  /// The byte of the control file for the key's stripe, if the file name is the key.
   var stripe: Range<Int64> { ControlLayout.stripeByte(of: NameDigest.digest(ofFileName: string)) }
 }

@@ -9,9 +9,9 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// A cache directory that is not made yet, a clock that stands still, and ways to the files that go past the store.
+/// A cache directory that does not exist yet, a manual clock, and file access that bypasses the store.
 struct Cache {
-  /// What the root lies in, and what else a test puts outside of it.
+  /// The parent of the root, which also contains other files of a test.
   let outside: TemporaryDirectory
   let root: FilePath
   let clock: ManualClock
@@ -26,15 +26,15 @@ struct Cache {
     files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void = { _ in }
   ) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
-    // Files are where tests look for them, and the calls are those of a directory that has been decided for.
+    // Fixed, so that tests know the paths, and that stores make no calls to determine the arrangement.
     configuration.layout.arrangement = .prefix
-    // Those tests that are about packs, or about what a directory decides, ask for them.
+    // Tests of packs, or of decisions by the directory, change this.
     configuration.packing = .off
     configuration.durability = .none
     configuration.limits.freeSpaceFloor = 0
-    // Those tests that are about it ask for it: the others say when there is a collection.
+    // Tests of automatic collections change this; other tests collect explicitly.
     configuration.limits.collectsOnStore = false
-    // Those that are about waiting say how long: the others are not to fail for a machine that is slow.
+    // Tests of timeouts change this; other tests must not fail on a slow machine.
     configuration.access.lockTimeout = .seconds(60)
     let clock = clock
     configuration.now = { clock.now }
@@ -43,16 +43,15 @@ struct Cache {
     return try BlobStore(directory: root, configuration: configuration, files: files)
   }
 
-  /// Makes the text of every message, and throws it away: a message that cannot be made is found.
+  /// Evaluates the text of every message, so that an error in it is detected, and discards it.
   private static let eagerLogger = Logger(label: "test") { _ in EagerLog() }
 
-  /// Seconds of the clock.
   var now: Int64 { clock.now.seconds }
 
   func path(_ file: String) -> String { file.isEmpty ? root.string : root.string + "/" + file }
 }
 
-/// Wants every message, and keeps none.
+/// Accepts every message and discards it.
 private struct EagerLog: LogHandler {
   var metadata: Logger.Metadata = [:]
   var logLevel = Logger.Level.trace
@@ -67,7 +66,6 @@ private struct EagerLog: LogHandler {
 
 // MARK: - Past the store
 
-/// A call of the C library that failed.
 struct CallFailure: Error {
   let call: String
   let errno: Int32
@@ -77,7 +75,7 @@ func check(_ result: Int32, _ call: String) throws {
   if result != 0 { throw CallFailure(call: call, errno: errno) }
 }
 
-/// What `lstat` says of a file, and what it holds: as much of it as must not change.
+/// The state of a file by `lstat`, and the content that must not change.
 struct FileState: Hashable {
   let mode: UInt32
   let owner: UInt32
@@ -98,7 +96,7 @@ func fileState(_ path: String) throws -> FileState? {
     return nil
   }
   let isRegular = status.st_mode & S_IFMT == S_IFREG
-  // A directory's own numbers change with what is made and removed in it.
+  // Size, links and times of a directory change when files are created or removed in it.
   let isDirectory = status.st_mode & S_IFMT == S_IFDIR
   return FileState(
     mode: UInt32(status.st_mode), owner: status.st_uid, group: status.st_gid, inode: UInt64(status.st_ino),
@@ -117,10 +115,9 @@ extension stat {
   }
 }
 
-/// Gives a file an extended attribute.
 func setAttribute(_ name: String, _ bytes: [UInt8], ofFile path: String) throws {
   #if os(Linux)
-    // The C library has it, and its Swift module has not.
+    // The Swift module of the C library lacks this function.
     typealias Call = @convention(c) (UnsafePointer<CChar>, UnsafePointer<CChar>, UnsafeRawPointer, Int, CInt) -> CInt
     let setxattr = unsafeBitCast(try #require(dlsym(nil, "setxattr")), to: Call.self)
     try check(setxattr(path, name, bytes, bytes.count, 0), "setxattr")
@@ -153,13 +150,13 @@ extension Cache {
 
   func bytes(_ file: String) throws -> [UInt8] { try BlobStoreTests.bytes(ofFile: path(file)) }
 
-  /// Writes a file into the root, made with its subdirectory where they are missing; an old file is overwritten.
+  /// Writes a file below the root, creating missing directories and overwriting an existing file.
   func write(_ bytes: [UInt8], to file: String) throws {
     try makeDirectory(FilePath(file).removingLastComponent().string)
     try Data(bytes).write(to: URL(filePath: path(file)))
   }
 
-  /// Makes a directory below the root, and the root.
+  /// Creates a directory below the root, and the root if necessary.
   func makeDirectory(_ name: String) throws {
     if try fileState(root.string) == nil {
       try FileManager.default.createDirectory(atPath: root.string, withIntermediateDirectories: true)
@@ -168,8 +165,8 @@ extension Cache {
     try FileManager.default.createDirectory(atPath: path(name), withIntermediateDirectories: true)
   }
 
-  /// Everything below what the cache lies in, by relative path.
-  /// Without the control file and the file of uses, which change with every count, and the recycling bin.
+  /// The state of every file below the parent of the cache, by relative path, except for the recycling bin and for
+  /// the control file and the file of uses, which change with every count.
   func snapshot() throws -> [String: FileState] {
     var states: [String: FileState] = [:]
     for name in try FileManager.default.subpathsOfDirectory(atPath: outside.path.string) {
@@ -179,7 +176,7 @@ extension Cache {
     return states
   }
 
-  /// Names of all files below the root that are no directories, those in the recycling bin left out.
+  /// The paths of all files below the root that are not directories, except for those in the recycling bin.
   func files() throws -> Set<String> {
     guard try fileState(root.string) != nil else { return [] }
     return Set(
@@ -189,10 +186,9 @@ extension Cache {
       })
   }
 
-  /// What `files` finds where a store of its own packing has made the directory, and all is packed.
+  /// The result of `files` if a packing store has created the directory and all records are packed.
   static let filesOfPacks: Set<String> = [".packs/p-0", ".packs/index", ".blobcache.conf"]
 
-  /// Sets a file's modification time.
   func setModified(_ file: String, _ seconds: Int64, nanoseconds: Int = 0) throws {
     try setModified(file, timespec(tv_sec: Int(seconds), tv_nsec: nanoseconds))
   }
@@ -212,10 +208,10 @@ extension Cache {
   }
 }
 
-/// A file that a writer has locked, which is at it.
+/// A temporary file that is locked by its writer.
 ///
-/// The lock is given back by a call. A program that another test starts has the descriptor too until it executes, and would keep
-/// the lock beyond a close.
+/// It is unlocked explicitly, because a program that another test starts inherits the descriptor until it executes,
+/// and would keep the lock after a close.
 final class LockedFile {
   private let file: FileDescriptor
 
@@ -229,7 +225,7 @@ final class LockedFile {
   func unlock() throws { try check(flock(file.rawValue, LOCK_UN), "flock") }
 }
 
-/// Waits until a further write to a file gives it another time than those so far: `Stat.isSurelyPast`.
+/// Waits until a further write would change the time of every file written so far: see `Stat.isSurelyPast`.
 func waitUntilWritesArePast() {
   let end = SystemClock.unixNanoseconds() + 10_000_000
   while SystemClock.tickNanoseconds() <= end { SystemClock.sleep(microseconds: 1000) }
@@ -243,7 +239,6 @@ extension RecordHeader {
   }
 }
 
-/// A record file's bytes.
 func record(_ header: RecordHeader, _ payload: [UInt8]) -> [UInt8] {
   var header = header
   header.payloadSize = UInt64(payload.count)
@@ -255,7 +250,7 @@ extension Cache {
     try Array(bytes(file).prefix(64)).withUnsafeBytes { try RecordHeader(decoding: $0.bytes) }
   }
 
-  /// Rewrites a record's header, crc included.
+  /// Rewrites the header of a record, including its checksum.
   func changeHeader(_ file: String, _ change: (inout RecordHeader) -> Void) throws {
     var header = try header(file)
     change(&header)
@@ -263,7 +258,7 @@ extension Cache {
   }
 }
 
-/// A payload of this many bytes, so that the record has 64 more.
+/// A payload of this size; the size of its record is 64 bytes more.
 func payload(_ byteCount: Int, _ seed: UInt64 = 1) -> Data {
   var generator = SeededGenerator(seed: seed)
   return Data(generator.bytes(byteCount))
@@ -271,7 +266,7 @@ func payload(_ byteCount: Int, _ seed: UInt64 = 1) -> Data {
 
 // MARK: - Expectations
 
-/// Expects a typed error with this code, and returns it.
+/// Expects a typed error with this code and returns it.
 @discardableResult
 func expect(
   _ code: BlobStoreError.Code, sourceLocation: SourceLocation = #_sourceLocation, _ body: () throws -> Void
@@ -283,7 +278,7 @@ func expect(
 
 // MARK: - System calls
 
-/// Writes calls down, and makes some of them fail or wait.
+/// Records calls, and makes some of them fail or wait.
 final class CallTrace: Sendable {
   struct Entry: CustomStringConvertible {
     let call: SystemCall
@@ -294,7 +289,7 @@ final class CallTrace: Sendable {
       self.location = location
     }
 
-    /// Joined only when it is read: without optimization, that takes longer than the calls themselves.
+    /// Computed on access, because without optimization this takes longer than the calls themselves.
     var path: String { location.path.string }
     var description: String { "\(call) \(path)" }
   }
@@ -302,7 +297,7 @@ final class CallTrace: Sendable {
   private let entries = Lock<[Entry]>([])
   private let action = Lock<Action?>(nil)
 
-  /// A closure, in a class: each look at one that lies in a generic type would wrap it once more.
+  /// A closure in a class, because each access to a closure stored in a generic type would wrap it again.
   private final class Action: Sendable {
     let ignored: Set<SystemCall>
     let body: @Sendable (SystemCall, FilePath) -> Files.Interception?
@@ -313,9 +308,9 @@ final class CallTrace: Sendable {
     }
   }
 
-  /// Of its own: what other tests keep open is not to change the calls of this one.
+  /// A separate budget, because files that other tests keep open must not change the calls of this one.
   private let budget = OpenFileBudget(limit: 256)
-  /// Whether the time of access tells the owner: given, lest the calls depend on who runs the tests.
+  /// Explicit, because otherwise the calls would depend on the user who runs the tests.
   private let accessTimeTellsOwner: Bool
   private let moment = Atomic(Files.startOfTests)
 
@@ -331,17 +326,17 @@ final class CallTrace: Sendable {
       }, clock: { self.moment.load(ordering: .relaxed) })
   }
 
-  /// - Parameter ignored: calls that the action is spared, where there are thousands of them.
+  /// - Parameter ignored: The calls for which the action is skipped, for cases with thousands of them.
   func onCall(
     besides ignored: Set<SystemCall> = [], _ action: (@Sendable (SystemCall, FilePath) -> Files.Interception?)?
   ) {
     self.action.withLock { $0 = action.map { Action(ignored, $0) } }
   }
 
-  /// Lets time go by for what is looked at once a second: until then it stands still.
+  /// Advances the clock of checks that are due once a second, which otherwise stands still.
   func wait(milliseconds: Int64) { moment.wrappingAdd(milliseconds, ordering: .relaxed) }
 
-  /// Takes what was written down so far.
+  /// Returns the recorded calls and clears them.
   func take() -> [Entry] {
     entries.withLock { entries in
       defer { entries = [] }
@@ -354,7 +349,7 @@ final class CallTrace: Sendable {
   func count(where isCounted: (Entry) -> Bool) -> Int { entries.withLock { $0.count(where: isCounted) } }
 }
 
-/// Counts what happens on several threads.
+/// A counter for several threads.
 final class CallCount: Sendable {
   private let count = Atomic(0)
 

@@ -1,6 +1,6 @@
 import BlobRecord
 
-/// Ways to damage a record of at least a byte of payload, each named after the rule it breaks.
+/// Ways to damage a record with at least one byte of payload, named after the rule that is broken.
 enum Damage: String, CaseIterable {
   case notEnoughDataToGetHeader, magicMismatch, invalidHeaderCRC, wrongHeaderSize, unsupportedFlags
   case abandonedStream, wrongPayloadSize, payloadChecksumMismatch, keyMismatch
@@ -24,7 +24,7 @@ enum Damage: String, CaseIterable {
     try cache.write(bytes, to: file)
   }
 
-  /// Whether the header tells the record's age.
+  /// A Boolean value that indicates whether the header still contains the record's age.
   var leavesHeaderSound: Bool {
     switch self {
     case .notEnoughDataToGetHeader, .magicMismatch, .invalidHeaderCRC, .wrongHeaderSize, .unsupportedFlags: false
@@ -32,10 +32,10 @@ enum Damage: String, CaseIterable {
     }
   }
 
-  /// Whether the first 64 bytes tell.
+  /// A Boolean value that indicates whether the damage is detected in the first 64 bytes.
   var showsInHeader: Bool { self != .payloadChecksumMismatch }
 
-  /// Whether a later version may have meant it so.
+  /// A Boolean value that indicates whether the record could be valid in a later version.
   var mayBeMeant: Bool {
     switch self {
     case .wrongHeaderSize, .unsupportedFlags: true

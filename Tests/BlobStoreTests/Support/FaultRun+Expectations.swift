@@ -5,10 +5,10 @@ import Posix
 import SystemPackage
 import TestSupport
 
-// What a failing call may leave undone, by the rules of `FaultRun`.
+// The effects that a failing call may have, by the rules of `FaultRun`.
 
 extension StoreModel {
-  /// Whether a collection may take this file for the size limit.
+  /// Returns whether a collection may evict this file because of the size limit.
   func mayEvict(_ path: BlobKey, _ operation: StoreOperation) -> Bool {
     guard case .collect(dryRun: false) = operation,
       let record = records.first(where: { BlobKey(self.path(of: $0.key).relative) == path })?.value
@@ -17,7 +17,7 @@ extension StoreModel {
     return state(of: record) == .live && Int64(byteCount) > configuration.limits.size ?? .max
   }
 
-  /// Whether a file is a record whose payload is not complete.
+  /// Returns whether a file is a record whose payload is not complete.
   static func isStream(_ file: Data?) -> Bool {
     guard let start = file?.prefix(RecordHeader.byteCount), let header = try? RecordHeader(decoding: start.bytes) else {
       return false
@@ -25,7 +25,7 @@ extension StoreModel {
     return header.flags.contains(.streamIncomplete)
   }
 
-  /// Takes over what another model, or a collection, has made of a path.
+  /// Adopts the state of a path from another model, or the removal by a collection.
   mutating func adopt(_ path: BlobKey, from other: StoreModel, isPresent: Bool) {
     let keys = Set(records.keys).union(other.records.keys)
     for key in keys where BlobKey(self.path(of: key).relative) == path {
@@ -37,15 +37,15 @@ extension StoreModel {
 }
 
 extension StoreOperation {
-  /// Whether it puts its blob in its place before that is whole.
+  /// A Boolean value that indicates whether the blob is visible before it is complete.
   var isVisible: Bool { if case .storeVisibly = self { true } else { false } }
 
-  /// What its errors may call it: a store that is followed is read, too.
+  /// The operation names in errors; a store with a follower can also fail in a read.
   var verbs: [String] { isVisible ? [verb, "load"] : [verb] }
 }
 
 extension StoreAnswer {
-  /// Whether the answer itself says that something could not be done or read.
+  /// Returns whether the answer itself reports that an operation or a read failed.
   func admitsFailure(beside expected: StoreAnswer, _ errors: [BlobStoreError], _ isBusy: Bool) -> Bool {
     switch (self, expected) {
     case (.listing(let found), .listing(let complete)):
@@ -58,9 +58,9 @@ extension StoreAnswer {
         }
     case (.usage(let usage), .usage): return usage.unreadableFiles > 0
     case (.verified(let report), .verified): return report.unreadableFiles > 0 && !errors.isEmpty
-    // What could not be read was removed all the same, and its size never known.
+    // An unreadable record was removed nevertheless, without knowing its size.
     case (.removed(let report), .removed(let complete)): return report.files == complete.files || isBusy
-    // Within a limit it is told what goes; beyond it, the model of a single state cannot tell.
+    // The model predicts removals only within the limit; above it, a single expected state does not exist.
     case (.collected(let report), .collected): return report.failed > 0 || isBusy || report.evicted > 0
     default: return false
     }
@@ -68,14 +68,14 @@ extension StoreAnswer {
 }
 
 extension FaultPlan.Call {
-  /// Whether the call is one of those that tell how a directory is arranged, where its settings do not.
+  /// Returns whether the call determines the arrangement of a directory without settings.
   func isLook(at root: FilePath) -> Bool {
     [.openDirectory, .listDirectory].contains(kind) && path == root || path == root.appending(".blobcache")
   }
 
-  /// Whether the call is a lock that another process had, as far as this error tells.
+  /// Returns whether the failure means that another process holds a lock.
   func isBusy(_ errno: Errno) -> Bool {
-    // POSIX has two errors for bytes.
+    // POSIX has two errors for byte locks.
     [.lock, .takeStripe].contains(kind) && errno == .wouldBlock
       || kind == .lockByte && (errno == .wouldBlock || errno == .permissionDenied)
   }

@@ -6,12 +6,12 @@ import Posix
 import SystemPackage
 import TestSupport
 
-/// Plays a script on a fresh directory beside a model, with what a plan makes of the calls.
+/// Runs a script in a new directory and in a model, while a plan makes calls fail.
 struct FaultRun {
   let script: FaultScript
   let durability: BlobStore.Durability
   let plan = FaultPlan()
-  /// How an operation is done; a test plants its bug here.
+  /// Performs an operation; a test injects its mistake here.
   var perform: (StoreOperation, BlobStore) -> StoreResult = { $0.perform(on: $1) }
 
   private let directory: TemporaryDirectory
@@ -20,7 +20,6 @@ struct FaultRun {
   private var model: StoreModel
   private var backups: [(url: URL, bytes: Data)] = []
   private var mismatches: [String] = []
-  /// How many calls the script made.
   private(set) var scriptCallCount = 0
 
   init(_ script: FaultScript, _ durability: BlobStore.Durability) throws {
@@ -30,33 +29,33 @@ struct FaultRun {
     root = directory.path.appending("cache")
     var configuration = BlobStore.Configuration()
     configuration.packing = .off
-    // A new directory decides once, and the others' scripts have files in places of their own.
+    // A new directory decides its arrangement once; the other scripts use fixed paths.
     if script.name != FaultScript.all.first?.name { configuration.layout.arrangement = .prefix }
     configuration.durability = durability
     configuration.damagePolicy = .quarantine
     configuration.limits.size = FaultScript.sizeLimit
-    // No file of uses, whose calls may fail unseen: `UseSketchTests` has those.
+    // Without a file of uses, whose failing calls have no visible effect; `UseSketchTests` covers them.
     configuration.limits.eviction = .oldest
     configuration.limits.freeSpaceFloor = 0
     configuration.limits.collectsOnStore = false
-    // Nobody else is there to wait for: only a fault makes a lock busy.
+    // Other processes do not exist, so a lock is busy only because of a fault.
     configuration.access.lockTimeout = .milliseconds(5)
     configuration.logger = Logger(label: "FaultTests") { _ in SwiftLogNoOpLogHandler() }
     let clock = clock
     configuration.now = { clock.now }
     self.configuration = configuration
     model = StoreModel(configuration, now: clock.now)
-    // Once is enough to see it made.
+    // Creating the root is covered once.
     guard script.name != FaultScript.all.first?.name || durability != .full else { return }
     try FileManager.default.createDirectory(atPath: root.string, withIntermediateDirectories: false)
-    // Wider than the process's mask, so that permissions are set too.
+    // Wider than the process's mask, so that permissions are set explicitly.
     try FileManager.default.setAttributes(
       [.posixPermissions: durability == .full ? 0o770 : 0o700], ofItemAtPath: root.string)
     guard script.name != FaultScript.all.first?.name, let controlFile = try? Self.controlFile.get() else { return }
     try controlFile.write(to: URL(filePath: root.string + "/.blobcache"))
   }
 
-  /// What a store makes for itself: one script is enough to see it made, and with the others it would take half the time.
+  /// A prepared control file, because its creation is covered by one script and would double the time of the others.
   private static let controlFile = Result {
     let directory = try TemporaryDirectory(inMemory: true)
     var configuration = BlobStore.Configuration()
@@ -67,8 +66,8 @@ struct FaultRun {
 
   private let root: FilePath
 
-  /// - Parameter finishes: whether the rest of the script is played after an operation that met a fault.
-  /// - Returns: what was not as it has to be.
+  /// - Parameter finishes: A Boolean value that indicates whether the script continues after a fault.
+  /// - Returns: The mismatches between the store and the model.
   mutating func play(finishes: Bool = true) throws -> [String] {
     mismatches = []
     do {
@@ -93,7 +92,7 @@ struct FaultRun {
       plan.disarm()
       scriptCallCount = plan.calls.count
       if hasFailed, !finishes { expect(StoreOperation.usage.perform(on: store), model.perform(.usage), .usage) }
-      // What was left over goes with one collection.
+      // One collection removes all leftover files.
       let collection = StoreOperation.collect(dryRun: false)
       expect(collection.perform(on: store), try expectedAnswer(collection), collection)
       try expectFiles()
@@ -126,7 +125,7 @@ struct FaultRun {
       model.foreign[path] = Data("somebody's".utf8)
       try write(path, Data("somebody's".utf8))
     case .damage(let key, let damage, let isAged):
-      guard model.records[key] != nil else { return }  // its store met the fault
+      guard model.records[key] != nil else { return }  // Its store has failed.
       model.records[key]?.damage = damage
       model.records[key]?.isAged = isAged
       let path = BlobKey(model.path(of: key).relative)
@@ -169,7 +168,7 @@ struct FaultRun {
 }
 
 extension StoreAnswer {
-  /// Without the empty subdirectories, which a failed store may leave.
+  /// The answer without the number of empty subdirectories, which a failed store may leave.
   fileprivate var comparable: StoreAnswer {
     guard case .collected(var report) = self else { return self }
     report.subdirectories = 0
@@ -180,7 +179,7 @@ extension StoreAnswer {
 // MARK: - After a fault
 
 extension FaultRun {
-  /// Checks what came of an operation of which calls failed, and goes on from what it left.
+  /// Checks the result of an operation with failed calls, and updates the model accordingly.
   private mutating func judge(
     _ operation: StoreOperation, _ result: StoreResult, _ failed: [FaultPlan.Call], callsBefore: Int,
     _ before: StoreModel
@@ -195,7 +194,7 @@ extension FaultRun {
     } else {
       expected = after.perform(operation)
     }
-    // A file that may not be read is no candidate; one that cannot be read might be one.
+    // A file without read permission is not a candidate; one with another error might be.
     if case .loadFirst = operation, errno == .permissionDenied, result.error == nil,
       result.answer.comparable != expected.comparable
     {
@@ -215,7 +214,7 @@ extension FaultRun {
     for error in result.accessErrors where error.errno != errno {
       mismatches.append("\(operation): unreadable for another reason: \(error)")
     }
-    // A temporary file whose lock is held has a writer, and is left.
+    // A temporary file whose lock is held has a writer and is not removed.
     let isBusy = failed.contains { $0.isBusy(errno) }
     if result.error == nil, reports, !result.answer.admitsFailure(beside: expected, result.accessErrors, isBusy) {
       mismatches.append("\(operation) with \(errno) at \(failed)\n  answered \(result.answer)\n  expected \(expected)")
@@ -231,7 +230,7 @@ extension FaultRun {
     let subdirectories = paths.filter { isSubdirectory(FilePath($0)) }
     let open = paths.filter { !subdirectories.contains($0) }
     let kept = [root.string, root.appending(".blobcache").string]
-    // Subdirectories are kept open, each once; as one of them the root, where records with names of one character lie.
+    // Subdirectories are kept open once each, including the root, because it has records with one-character names.
     let isKept = [[], [kept[0]], kept, [kept[0], kept[0]], [kept[0]] + kept].contains(open)
     if !isKept || Set(subdirectories).count < subdirectories.count {
       mismatches.append("\(operation) with \(errno) at \(failed) left open: \(paths)")
@@ -260,41 +259,41 @@ extension FaultRun {
     }
   }
 
-  /// Whether an operation may go on as if nothing had happened.
+  /// Returns whether an operation may succeed in spite of the failed call.
   private func absorbs(
     _ operation: StoreOperation, _ call: FaultPlan.Call, _ errno: Errno, _ expected: StoreAnswer,
     _ calls: [FaultPlan.Call]
   ) -> Bool {
-    // A control file that readers may open, as older programs made them, is used all the same; a warning says so.
+    // A control file that readers may open, from an older version, is used nevertheless, with a warning.
     if call.kind == .setPermissions, call.path == root.appending(".blobcache") { return true }
-    // Where records lie, a first store looks once more.
+    // To locate records, a first store examines the root again.
     if case .store = operation, errno == .permissionDenied, call.isLook(at: root) { return true }
-    // Whose a temporary file is, who removes it looks at again.
+    // The owner of a temporary file is checked again before its removal.
     if call.kind == .status, call.path.lastComponent?.string.hasPrefix(".tmp-") == true { return true }
-    // Nothing is lost by a close or when a lock stays; an interrupted call is made again; a busy lock is no failure.
+    // A failed close or unlock loses nothing, an interrupted call is repeated, and a busy lock is not a failure.
     if [.close, .unlockByte, .freeStripe].contains(call.kind) || errno == .interrupted || call.isBusy(errno) {
       return true
     }
-    // A file that cannot be recycled is made or unlinked. A leased one is looked up again.
+    // If a file cannot be recycled, one is created or unlinked. The lookup of a leased file is repeated.
     if call.kind == .lease || call.path.string.hasPrefix(root.appending(".recycled").string) { return true }
-    // Where no file may be given a name later, it has one from the start.
+    // Where unnamed files cannot be linked, files have a name from the start.
     if [.openUnnamed, .linkUnnamed].contains(call.kind), errno == .permissionDenied { return true }
-    // Where a file cannot be renamed from the bin, a new one is made.
+    // If a file cannot be renamed from the bin, a new one is created.
     if [.rename, .renameExchange, .renameNoReplace].contains(call.kind), calls.contains(where: { $0.kind == .lease }) {
       return true
     }
-    // Another host may have deleted it: then there is a new one.
+    // Another host may have deleted the control file, so a new one is created.
     if errno == .staleNFSFileHandle, [.status, .lockByte].contains(call.kind), call.path == root.appending(".blobcache")
     {
       return true
     }
-    // What was displaced, and could neither be recycled nor unlinked, a collection takes.
+    // A displaced file that could be neither recycled nor unlinked is removed by a collection.
     if call.kind == .unlink, call.path.lastComponent?.string.hasPrefix(".tmp-") == true,
       calls.contains(where: { $0.path.string.hasPrefix(root.appending(".recycled").string) })
     {
       return true
     }
-    // Where there was something to unlink in the recycling bin, that made room for another try.
+    // If a file in the recycling bin was unlinked, the operation is tried again with the free space.
     let bin = root.appending(".recycled").string
     if errno == .noSpace || errno == .diskQuotaExceeded,
       calls.contains(where: { $0.kind == .unlink && $0.path.string.hasPrefix(bin) })
@@ -302,32 +301,32 @@ extension FaultRun {
       return true
     }
     if [.open, .openBeneath, .openDirectory].contains(call.kind), errno == .wouldBlock { return true }
-    // Where there is no room for a control file, the directory is locked instead.
+    // Without space for a control file, the directory is locked instead.
     if errno == .noSpace || errno == .diskQuotaExceeded, makesControlFile(call, calls) { return true }
     switch (operation, expected) {
-    // The touch after a load, and what the policy does with damage that the load reports.
+    // The touch after a load, and the policy for damage that the load reports.
     case (.load, .blob), (.read, .blob), (_, .failure(.damaged)): return true
-    // A follower's look is made again when it is waited for.
+    // A follower's read is repeated when its data is awaited.
     case (.storeVisibly(let key, _, _, _), _):
       return [.status, .read, .lock].contains(call.kind) && call.path == file(of: key)
     case (.loadFirst, .blob(let key, _, _, _)):
       return errno == .permissionDenied || call.path == file(of: key) || call.path == root.appending(".blobcache")
-    // What cannot be read is removed all the same, as if it were locked.
+    // An unreadable record is removed nevertheless, as if it were locked.
     case (.remove, _): return [.open, .openBeneath, .status, .read].contains(call.kind)
-    // As for `remove`; and one sound record elsewhere is enough to show that it is a cache.
+    // Like `remove`; one sound record is sufficient evidence that the directory is a cache.
     case (.removeAll(.all), _): return [.open, .openBeneath, .openDirectory, .status, .read].contains(call.kind)
     default: return false
     }
   }
 
-  /// Whether a call is one of those that make the control file.
+  /// Returns whether a call is part of the creation of the control file.
   ///
-  /// - Parameter calls: those of the same operation.
+  /// - Parameter calls: The calls of the same operation.
   private func makesControlFile(_ call: FaultPlan.Call, _ calls: [FaultPlan.Call]) -> Bool {
     guard let name = call.path.lastComponent?.string else { return false }
     if name == ".blobcache" { return ![.lockByte, .askForLock, .takeStripe].contains(call.kind) }
     if call.path == root { return call.kind == .openDirectory }
-    // A store makes the record's temporary file first.
+    // A store creates the temporary file of its record first.
     let temporary = calls.map(\.path).filter { path in
       [".tmp-", UnnamedFile.label].contains { path.lastComponent?.string.hasPrefix($0) == true }
     }
@@ -338,7 +337,7 @@ extension FaultRun {
     root.appending(model.path(of: key).relative)
   }
 
-  /// Every file is as it was, or as the operation was to make it where that is allowed; and the model follows.
+  /// Checks that every file is unchanged or, if permitted, as after the operation, and updates the model.
   private mutating func judgeFiles(
     _ operation: StoreOperation, _ result: StoreResult, _ failed: [FaultPlan.Call], _ before: StoreModel,
     _ after: StoreModel
@@ -346,7 +345,7 @@ extension FaultRun {
     let found = try contents(of: root)
     let old = before.files
     let new = after.files
-    // Of many keys, some may be done. A sync that fails comes after the change, and a read after its reader's touch.
+    // With several keys, some may be changed. A sync fails after the change, and a read after its reader's touch.
     var isRead: Bool { if case .read = operation { true } else { false } }
     let mayBeDone =
       operation.key == nil || isRead || result.error == nil || result.error?.systemCall == SystemCall.sync.manualPage
@@ -363,7 +362,7 @@ extension FaultRun {
         model.temporary[path] = found[path]
         continue
       }
-      // The old blob goes at the beginning. What cannot be taken away in the end, a collection takes.
+      // The old blob is removed first. A stream that cannot be removed in the end is left for a collection.
       if operation.isVisible, result.error != nil, path == operation.key.map({ BlobKey(before.path(of: $0).relative) }),
         found[path] == nil || failed.count > 1 && StoreModel.isStream(found[path])
       {
@@ -371,7 +370,7 @@ extension FaultRun {
         operation.key.map { model.records[$0] = nil }
         continue
       }
-      // An extension that was written, and that no header names, is of no account.
+      // A written extension that is not referenced by a header has no effect.
       let hasRemainder: Bool
       if case .setExtendedData = operation {
         hasRemainder = found[path] != old[path] && StoreModel.haveSameRecord(found[path], old[path])

@@ -1,7 +1,7 @@
 import BlobStore
 import Posix
 
-/// Tests of a cache that packs what is small.
+/// A suite of tests with packed records.
 protocol PackedSuite {
   var cache: Cache { get }
 }
@@ -16,7 +16,7 @@ extension PackedSuite {
     }
   }
 
-  /// A chunk has room for sixteen records of a thousand bytes.
+  /// Returns a store whose chunks have space for sixteen records of a thousand bytes.
   func storeOfSmallChunks(
     files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void = { _ in }
   ) throws -> BlobStore {

@@ -4,8 +4,8 @@ import Foundation
 import SystemPackage
 import TestSupport
 
-/// A directory of files that no store wrote, chosen by chance: records of every age and kind, damage, leftovers and
-/// strangers. With the model of a collection's work on them.
+/// A random directory that no store has written, with records of every age and kind, damage, temporary and foreign
+/// files, and a model of a collection.
 struct RandomCache {
   private static let names: [BlobKey] = ["a", "ab", "abc", "abd", "b", "key 1", "key 2", "image.png", "é", "zz-top"]
 
@@ -38,7 +38,7 @@ struct RandomCache {
     for key in Self.names where chance(70) { addRecord(key) }
     for number in 0..<3 {
       if chance(20) { model.foreign[BlobKey(".hidden-\(number)")] = bytes(upTo: 100) }
-      // In subdirectories it would lie elsewhere, and without them this would be a record's name.
+      // With the flat arrangement, this would be the name of a record.
       if configuration.layout.arrangement != .flat, chance(20) {
         model.foreign[BlobKey("misplaced-\(number)")] = bytes(upTo: 100)
       }
@@ -51,11 +51,11 @@ struct RandomCache {
     try BlobStore(directory: root, configuration: model.configuration)
   }
 
-  /// Collects, and tells how the report and the files differ from the model's.
+  /// Collects, and returns the differences of the report and the files from the model.
   mutating func mismatches() throws -> [String] {
     var mismatches: [String] = []
     if model.configuration.limits.size == nil {
-      // What one with a limit would evict is its choice.
+      // With a limit, the choice of evicted records is not determined.
       mismatches += try compare(.collect(dryRun: true), with: model.perform(.collect(dryRun: true)))
     }
     let answer = try StoreOperation.collect(dryRun: false).perform(on: store()).answer
@@ -108,7 +108,7 @@ extension RandomCache {
     if !path.subdirectory.isEmpty { model.subdirectories.insert(BlobKey(path.subdirectory)) }
   }
 
-  /// Mostly where a second more or less decides.
+  /// Returns an update time, mostly close to the expiry.
   private mutating func randomUpdateTime(ttl: UInt64) -> UInt64 {
     let now = model.now.seconds
     let lifetime = ttl > 0 ? Int64(clamping: min(ttl, 10_000_000)) : model.defaultExpiration

@@ -16,13 +16,13 @@
     import Android
   #endif
 
-  /// A cache whose files are recycled.
+  /// A cache with recycling.
   struct RecyclingBench {
     let cache: Cache
     let trace = CallTrace()
     private let ages = CallCount()
 
-    /// A key with a low digest: any other one's record may overwrite its file.
+    /// A key with a low digest, whose file any other record may overwrite.
     static let dead: BlobKey = "bea"
 
     init() throws { cache = try Cache() }
@@ -31,7 +31,6 @@
       try cache.store(files: trace.files, change)
     }
 
-    /// Names of the things in the bin.
     func bin() throws -> [String] {
       guard try cache.exists(".recycled") else { return [] }
       return try FileManager.default.contentsOfDirectory(atPath: cache.path(".recycled")).sorted()
@@ -39,7 +38,7 @@
 
     func inode(_ file: String) throws -> UInt64? { try cache.state(file)?.inode }
 
-    /// Makes a record's file one that was written to so many seconds ago, at a time that is no other file's.
+    /// Sets the time of the last write to a number of seconds ago, with unique nanoseconds.
     func setAge(_ seconds: Int64, of key: BlobKey) throws {
       ages.add(1)
       let time = timespec(tv_sec: Int(SystemClock.unixSeconds() - seconds), tv_nsec: ages.value)
@@ -52,10 +51,10 @@
       return descriptor
     }
 
-    /// A store whose bin holds the file of a record of so many payload bytes.
+    /// Stores and removes a record, whose file is then in the bin.
     ///
-    /// - Parameter age: of the file's record, in seconds.
-    /// - Returns: the file's inode.
+    /// - Parameter age: The age of the record in seconds.
+    /// - Returns: The inode of the file.
     func warm(
       _ store: BlobStore, _ byteCount: Int = 1000, key: BlobKey = Self.dead, age: Int64 = 0
     ) throws -> UInt64 {
@@ -67,7 +66,7 @@
     }
   }
 
-  /// True once.
+  /// A flag that is `true` on the first access only.
   final class Once: Sendable {
     private let wasAsked = Atomic(false)
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import BlobStore
 
-/// Spec/Semantics.md, O: what was asked of a directory is counted, for all processes.
+/// Spec/Semantics.md, O: requests to a directory are counted across all processes.
 @Suite struct TrafficTests {
   let cache: Cache
 
@@ -33,7 +33,7 @@ import Testing
     #expect(traffic.hitRatio == 0.75)
   }
 
-  /// What has expired is a miss; what only looks is no load.
+  /// A load of an expired record is a miss; `contains` and `header` are not counted.
   @Test func whatIsExpiredIsAMiss() throws {
     let store = try cache.store()
     try store.store(payload(10), for: "key", ttl: .seconds(100))
@@ -45,7 +45,7 @@ import Testing
     #expect(try store.traffic().misses == 1)
   }
 
-  /// A program that only loads is counted too.
+  /// A process that only loads is counted, too.
   @Test func readersAreCounted() throws {
     try cache.store().store(payload(10), for: "key")
     let reader = try cache.store()
@@ -74,7 +74,7 @@ import Testing
     return traffic
   }()
 
-  /// Each number of a remote tier has its place, for all processes, from the first store on.
+  /// Each counter of a remote tier is shared by all processes, starting with the first store.
   @Test func aRemoteTierIsCounted() throws {
     let store = try cache.store()
     _ = try store.load("missing")
@@ -92,7 +92,7 @@ import Testing
     #expect(try store.traffic().remote == BlobStore.RemoteTraffic())
   }
 
-  /// C17: what has happened from one whole collection to the next.
+  /// C17: a pass reports the traffic since the previous complete collection.
   @Test func passesTellWhatHasHappenedSinceTheOneBefore() throws {
     let store = try cache.store { $0.limits.size = 300 }
     #expect(try store.recentPasses() == [])
@@ -116,7 +116,7 @@ import Testing
     #expect(try store.recentPasses().first?.hits == 0)
   }
 
-  /// C17: evicted records by cause, and how long they lived.
+  /// C17: evicted records by cause, and their lifetimes.
   @Test func evictionsAreCountedByCause() throws {
     let store = try cache.store()
     func fill() throws {
@@ -146,7 +146,7 @@ import Testing
     #expect(statistics.evicted == 39)
   }
 
-  /// Where there is no directory, nothing is made for it.
+  /// Reading or clearing the traffic of a missing directory does not create it.
   @Test func anAbsentDirectoryHasNone() throws {
     let store = try cache.store()
     try store.clearTraffic()
@@ -154,12 +154,12 @@ import Testing
     #expect(try cache.exists("") == false)
   }
 
-  /// Whatever lies in the control file: no count is below zero, and no sum wraps.
+  /// With an invalid control file, counts are never negative and sums do not overflow.
   @Test func rubbishCountsAsZeroOrMuch() throws {
     let store = try cache.store()
     try store.store(payload(10), for: "key")
     let file = try FileHandle(forUpdating: URL(filePath: cache.path(".blobcache")))
-    // The first two blocks: hits of -1, and of as much as there can be.
+    // The first two blocks: -1 hits, and the maximum number.
     for (offset, value) in [(1024, -1), (1032, Int64.max), (1096, Int64.max)] as [(UInt64, Int64)] {
       try file.seek(toOffset: offset)
       try file.write(contentsOf: withUnsafeBytes(of: value.littleEndian) { Data($0) })
@@ -171,7 +171,7 @@ import Testing
     #expect(traffic.hits == .max && traffic.memoryHits == .max && traffic.hitRatio == 1)
   }
 
-  /// No count is lost between threads, or between stores that map the file for themselves.
+  /// Counts are exact across threads, and across stores with separate mappings of the file.
   @Test func nothingIsLost() throws {
     let stores = try [cache.store(), cache.store()]
     for index in 0..<8 { try stores[0].store(payload(10), for: BlobKey("key \(index)")) }
@@ -184,7 +184,7 @@ import Testing
     #expect(try stores[1].traffic().bytesServed == 16_000)
   }
 
-  /// Threads that do nothing else than count one number, begun together: an addition in two steps would lose some.
+  /// Threads that concurrently increment one counter: a nonatomic addition would lose counts.
   @Test func nothingIsLostOfOneNumber() throws {
     let stores = try [cache.store(), cache.store()]
     try stores[0].store(payload(10), for: "key")

@@ -2,7 +2,7 @@ import Testing
 
 @testable import BlobStore
 
-/// Spec/Uses.md: counters and marks of a block.
+/// Spec/Uses.md: the counters and marks of a block.
 @Suite struct UseCellsTests {
   private let cells = UseCells(0x1234_5678_9ABC_DEF0)
 
@@ -28,7 +28,7 @@ import Testing
     #expect(counting(in: counters) == counters)
   }
 
-  /// What another key has counted is not counted twice.
+  /// Uses of another key that shares a counter are not counted twice.
   @Test func onlyTheLeastCountersCountMore() {
     let one = counting(in: .zero)
     var mixed = one
@@ -51,7 +51,7 @@ import Testing
     #expect(cells.age(in: mixed, at: UsesEpoch(number: 6)) == 3)
   }
 
-  /// The sweep comes by again after eight epochs, when a mark of fifteen would be one of none.
+  /// The sweep visits a mark again after eight epochs, before the mark would stand for a later epoch.
   @Test func marksAreForgottenBeforeTheyStandForAnotherEpoch() {
     for age in 0..<15 as Range<UInt64> {
       let marks = UsesEpoch(number: 100).mark

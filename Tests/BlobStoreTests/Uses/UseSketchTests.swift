@@ -10,7 +10,7 @@ import Testing
 
 @testable import BlobStore
 
-/// Spec/Uses.md: what a sketch tells of keys, in a file that stores share.
+/// Spec/Uses.md: estimates of a sketch, in a file that several stores share.
 @Suite struct UseSketchTests {
   let cache: Cache
 
@@ -18,7 +18,7 @@ import Testing
 
   private func store() throws -> BlobStore { try cache.store { $0.limits.size = 1 << 30 } }
 
-  /// The sketch as a store has it mapped, once it has stored something.
+  /// The sketch that a store has mapped after its first record.
   private func sketch(of store: BlobStore) throws -> UseSketch {
     try store.store(payload(10), for: "first")
     let open = try #require(try store.core.root.opened())
@@ -26,7 +26,7 @@ import Testing
     return try #require(store.core.uses.withSketch(of: control, in: open) { $0 })
   }
 
-  /// A new file of so many blocks, mapped by itself.
+  /// A new file with this number of blocks and its own mapping.
   private func sketch(blocks: Int, words: @escaping @Sendable () -> [UInt64]? = { nil }) throws -> UseSketch {
     let store = try store()
     try store.store(payload(10), for: "first")
@@ -48,7 +48,7 @@ import Testing
     #expect(sketch.uses(of: 8) == UseSketch.Uses())
   }
 
-  /// C30: loads that touch are uses, also those that find nothing.
+  /// C30: touching loads are uses, also if they are misses.
   @Test func loadsAreUses() throws {
     let store = try store()
     let sketch = try sketch(of: store)
@@ -63,7 +63,7 @@ import Testing
     #expect(try uses(of: "missing") == 1)
   }
 
-  /// C32: a store with a limit makes the file, and enlarges it as records come.
+  /// C32: a store with a limit creates the file and enlarges it as the number of records grows.
   @Test func theFileGrowsWithTheRecords() throws {
     let store = try store()
     try store.store(payload(10), for: "key")
@@ -86,7 +86,7 @@ import Testing
     #expect(try cache.exists(".blobcache-uses") == false)
   }
 
-  /// C32: what is foreign in its place stays.
+  /// C32: a foreign file with its name is not replaced.
   @Test func aLinkInItsPlaceStays() throws {
     try cache.store().store(payload(10), for: "first")
     let link = cache.path(".blobcache-uses")
@@ -98,9 +98,9 @@ import Testing
     #expect(try store.usage().records == 2)
   }
 
-  /// C32: what goes wrong with the file costs the order, and no store.
+  /// C32: failures with the file only affect the order of evictions, never a store.
   @Test func eachCallForTheFileMayFail() throws {
-    // The store without a limit makes no file of uses.
+    // A store without a limit creates no file of uses.
     func prepared(_ trace: CallTrace) throws -> (cache: Cache, store: BlobStore) {
       let cache = try Cache()
       try cache.store().store(payload(10), for: "key")
@@ -132,7 +132,7 @@ import Testing
     }
   }
 
-  /// Each maps the file for itself, as processes do.
+  /// Each store maps the file separately, like a process.
   @Test func storesShareTheSketch() throws {
     let (one, other) = (try sketch(of: store()), try sketch(of: store()))
     for _ in 0..<3 { one.count(7, at: cache.clock.now) }
@@ -140,7 +140,7 @@ import Testing
     #expect(one.uses(of: 7).count == 4 && other.uses(of: 7).count == 4)
   }
 
-  /// Counts are halved, and the last use forgotten, while other keys are used.
+  /// Counts are halved, and the last use is forgotten, as other keys are used.
   @Test func whatIsNotUsedIsForgotten() throws {
     let sketch = try sketch(blocks: 1024)
     let key: UInt64 = 0xA110_57AB_1E5E_ED01
@@ -159,7 +159,7 @@ import Testing
     #expect(last.map { $0 > UnixTime(seconds: cache.now - 65_536) } ?? true)
   }
 
-  /// The time of a use is known to the start of its epoch.
+  /// The time of a use is rounded down to the start of its epoch.
   @Test func theLastUseIsToldByItsEpoch() throws {
     let sketch = try sketch(blocks: 64)
     var others = SeededGenerator(seed: 2)
@@ -177,7 +177,7 @@ import Testing
     #expect(last <= UnixTime(seconds: start) && last > UnixTime(seconds: start - 512))
   }
 
-  /// A larger file begins with what the smaller one says of every key.
+  /// A larger file starts with the same estimates for every key.
   @Test func aLargerFileSaysTheSame() throws {
     let small = try sketch(blocks: 64)
     var keys = SeededGenerator(seed: 3)
@@ -190,7 +190,7 @@ import Testing
     for digest in digests { #expect(large.uses(of: digest) == small.uses(of: digest)) }
   }
 
-  /// A second opening would make needless calls, which another run of the same operations does not make.
+  /// Another thread must not open the file again, because the system calls of equal runs must be equal.
   @Test func threadsThatAskTogetherOpenTheFileOnce() throws {
     let sketch = try sketch(of: store())
     let uses = OpenUses()
@@ -198,7 +198,7 @@ import Testing
     DispatchQueue.concurrentPerform(iterations: 8) { _ in
       let number = uses.withSketch(sketch.number) {
         opened.add(1, ordering: .relaxed)
-        // The others come meanwhile.
+        // The other threads arrive in the meantime.
         usleep(20_000)
         return sketch
       } _: {
@@ -209,7 +209,7 @@ import Testing
     #expect(opened.load(ordering: .relaxed) == 1)
   }
 
-  /// A thread that has looked before another one has opened the file.
+  /// A thread that searched before another one opened the file uses the other's result.
   @Test func aThreadThatWaitsForAnotherFindsWhatThatHasOpened() throws {
     let sketch = try sketch(of: store())
     let uses = OpenUses()
@@ -221,7 +221,7 @@ import Testing
     #expect(found === sketch)
   }
 
-  /// Keys of different blocks lose nothing to each other, but what aging halves.
+  /// Counts of keys in different blocks do not affect each other, except for aging.
   @Test func threadsCountAtOnce() throws {
     let sketches = try (0..<4).map { _ in try sketch(of: store()) }
     let now = cache.clock.now

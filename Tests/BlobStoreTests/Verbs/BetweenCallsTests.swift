@@ -16,8 +16,8 @@ import Testing
 
   // MARK: Storing
 
-  /// S2, P9: another store locks the record whenever this one is being written to the medium. After some tries, they
-  /// wait.
+  /// S2, P9: another store locks the record whenever this one syncs. After several attempts, the store holds the
+  /// stripe and the other store waits.
   @Test func aStoreThatKeepsLocksComesToAnEnd() throws {
     let store = try tracedStore { $0.durability = .full }
     let other = try cache.store { $0.access.lockTimeout = .zero }
@@ -26,7 +26,7 @@ import Testing
     trace.onCall { call, path in
       guard call == .sync, !path.string.hasSuffix("/cache"), !path.string.hasSuffix("/ke") else { return nil }
       syncs.withLock { $0 += 1 }
-      // Refused while the store has the stripe.
+      // Refused while the store holds the stripe.
       if syncs.withLock({ $0 }) < 50 { _ = try? other.lock("key") }
       return nil
     }
@@ -37,8 +37,8 @@ import Testing
     #expect(try store.load("key")?.payload == payload(6))
   }
 
-  /// C4: a collection comes between the calls that make a temporary file, and takes it before it is locked. The store,
-  /// which cannot read its input again, makes another.
+  /// C4: a collection removes a temporary file between its creation and its lock. The store, which cannot read its
+  /// input again, creates another one.
   @Test(arguments: [SystemCall.lock, .status, .write], [true, false])
   func aTemporaryFileThatACollectionTakesIsMadeAgain(call: SystemCall, isStreamed: Bool) throws {
     let store = try tracedStore { $0.recycling = .off }
@@ -54,10 +54,10 @@ import Testing
       return nil
     }
     if isStreamed {
-      // What comes through a pipe cannot be read again, so no second try hides the loss of the file.
+      // Data from a pipe cannot be read again, so a second attempt cannot hide the loss of the file.
       let (readEnd, writeEnd) = try FileDescriptor.pipe()
       Thread.detachNewThread {
-        // What is not read to its end shows as another payload.
+        // Incomplete reading would result in a different payload.
         try? writeEnd.closeAfter { _ = try writeEnd.writeAll(payload(300_000)) }
       }
       try readEnd.closeAfter { _ = try store.store(contentsOf: readEnd, for: "key") }
@@ -69,7 +69,7 @@ import Testing
     #expect(try cache.files() == ["ke/key"])
   }
 
-  /// A collection takes a new temporary file for one that a dead writer has left, before it is locked, and is at it.
+  /// A collection locks a new temporary file before its writer does, because it assumes a dead writer.
   @Test func temporaryFileThatACollectionHasLockedIsMadeAnew() throws {
     let store = try tracedStore()
     try store.store(payload(1), for: "key")
@@ -93,7 +93,7 @@ import Testing
     #expect(try cache.files() == ["ke/key"])
   }
 
-  /// The collection has removed the file already.
+  /// The collection has already removed the file.
   @Test func temporaryFileThatACollectionHasRemovedIsMadeAnew() throws {
     let store = try tracedStore()
     try store.store(payload(1), for: "key")
@@ -114,7 +114,7 @@ import Testing
 
   // MARK: Removing
 
-  /// Before the record is looked at again, and before it is unlinked.
+  /// The record is removed before it is read again, or before it is unlinked.
   @Test(arguments: [SystemCall.takeStripe, .unlink]) func wipeMeetsARecordThatSomebodyElseRemoves(
     call: SystemCall
   ) throws {
@@ -133,7 +133,7 @@ import Testing
     #expect(try store.removeAll(.all).files == 1)
   }
 
-  /// Whether this is a cache is not known while what lies there cannot be read.
+  /// Unreadable files do not show whether the directory is a cache.
   @Test(arguments: [SystemCall.openDirectory, .openBeneath]) func wipeIsRefusedWhileNothingCanBeRead(
     call: SystemCall
   ) throws {
@@ -157,7 +157,7 @@ import Testing
     #expect(expect(.damaged) { _ = try store.load("key") }?.recordError?.code == 103)
   }
 
-  /// Another load has moved the update time already: there is nothing to write.
+  /// Another load has already updated the time, so nothing is written.
   @Test func recordThatSomebodyElseTouchesIsNotWrittenAgain() throws {
     let store = try tracedStore()
     try store.store(payload(5), for: "key")
@@ -171,7 +171,7 @@ import Testing
     #expect(try cache.header("ke/key").updateTime == UInt64(cache.now))
   }
 
-  /// A subdirectory that vanishes whenever a record is written is given up in the end.
+  /// A store fails if its subdirectory is removed before every attempt.
   @Test func directoryThatVanishesForEverIsAnError() throws {
     let store = try tracedStore()
     trace.onCall { call, _ in
@@ -195,7 +195,7 @@ import Testing
     #expect(try cache.files() == ["ke/key"])
   }
 
-  /// Others make the subdirectory between looking and making, or remove it between making and opening.
+  /// Other processes create the subdirectory after the check, or remove it before it is opened.
   @Test func subdirectoryThatOthersMakeOrRemoveIsFoundInTheEnd() throws {
     let store = try tracedStore()
     try store.store(payload(1), for: "first")
@@ -218,8 +218,8 @@ import Testing
     #expect(try store.load("key")?.payload == payload(2))
   }
 
-  /// A subdirectory that is never there to be opened is given up in the end: here for the copy of a record that has
-  /// another name.
+  /// A subdirectory that cannot be opened after each creation is an error, here for the copy of a record with a
+  /// second link.
   @Test func subdirectoryThatCannotBeKeptIsAnError() throws {
     let store = try tracedStore()
     try store.store(payload(5), for: "key")

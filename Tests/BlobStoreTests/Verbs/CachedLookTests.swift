@@ -7,14 +7,14 @@ import Testing
 
 @testable import BlobStore
 
-/// Spec/Performance.md: looks that never wait answer what an ordinary look answers, or nothing.
+/// Spec/Performance.md: a nonblocking lookup returns the result of an ordinary lookup, or none.
 @Suite(.enabled(if: SystemCall.hasCachedLooks)) struct CachedLookTests: BetweenCalls {
   let cache: Cache
   let trace = CallTrace()
 
   init() throws { cache = try Cache() }
 
-  /// The answer in words, and what it was read under.
+  /// The result as text, and the receipt of the lookup.
   private func look(
     _ key: BlobKey = "key", touching: Bool = true, tellsAbsence: Bool = true, in store: BlobStore
   ) throws -> (answer: String, receipt: LoadReceipt) {
@@ -30,9 +30,9 @@ import Testing
     try afterLookAtRoot(of: store) { Self.word(store.headerIfCached(for: key)) { "\($0.payloadSize) bytes" } }
   }
 
-  /// Makes a look while the root needs none; `trace` has its calls alone.
+  /// Performs a lookup while the root is not due for a check, so that `trace` contains only its calls.
   ///
-  /// A thread that stands still for a second before it makes a call comes too late for that, and looks again.
+  /// The lookup is repeated if the thread was suspended for a second before it, because the check is due then.
   private func afterLookAtRoot<Answer>(of store: BlobStore, _ look: () throws -> Answer) throws -> Answer {
     for _ in 0..<100 {
       _ = try store.core.root.opened()
@@ -73,7 +73,7 @@ import Testing
     #expect(try store.traffic().hits == 1 && store.traffic().bytesServed == Int64(byteCount))
   }
 
-  /// N5c: a store that goes by its directory's arrangement finds its records there.
+  /// N5c: a store that follows the arrangement of its directory finds the records there.
   @Test(arguments: [nil, .prefix, .spread, .flat] as [RecordArrangement?]) func recordsLieWhereTheDirectorySays(
     arrangement: RecordArrangement?
   ) throws {
@@ -115,7 +115,7 @@ import Testing
     #expect(try store.traffic().misses == 2)
   }
 
-  /// L2: the caller has it moved.
+  /// L2: the caller is responsible for the touch.
   @Test func aTouchIsOwed() throws {
     let store = try tracedStore()
     try store.store(payload(1), for: "key")
@@ -129,7 +129,7 @@ import Testing
     #expect(try look(in: store).receipt.owedTouch == nil)
   }
 
-  /// No look asks for a lock, whoever holds it.
+  /// A nonblocking lookup takes no lock, so a held lock does not matter.
   @Test func noLockIsWaitedFor() throws {
     let store = try tracedStore()
     try store.store(payload(1), for: "key")
@@ -167,7 +167,7 @@ import Testing
     #expect(try header("a/b", in: store) == "unknown")
   }
 
-  /// Without shared memory there is nothing that tells of changes, and the file system may be another host's.
+  /// Without shared memory, changes are not noticed, and the file system may be shared with another host.
   @Test func whereNothingIsSharedNothingIsAnswered() throws {
     trace.onCall { call, _ in call == .map ? .fail(.operationNotSupportedByDevice) : nil }
     let store = try tracedStore()
@@ -198,7 +198,7 @@ import Testing
     #expect(try look(in: store).answer == "unknown")
   }
 
-  /// A key's generation changes between the two looks at it.
+  /// A key's generation changes between the two reads of it.
   @Test(arguments: [SystemCall.openCached, .status, .readCached, .close]) func aChangeMeanwhileIsSeen(
     call: SystemCall
   ) throws {
@@ -209,7 +209,7 @@ import Testing
     #expect(try look(in: store).answer == "unknown")
     before(call, at: "/key") { try other.remove("key") }
     #expect(try look(in: store).answer == "unknown")
-    // The kernel remembers that there is nothing, once it has looked.
+    // After a lookup, the kernel caches that the file does not exist.
     #expect(try !store.contains("key"))
     #expect(try look(in: store).answer == "absent")
     #expect(try store.traffic().hits == 0)
@@ -245,7 +245,7 @@ import Testing
     #expect(try look(in: store).answer == "unknown")
   }
 
-  /// P14: whose the subdirectory is must be asked by its name, which may wait.
+  /// P14: the owner of the subdirectory is determined by its name, which may block.
   @Test func underAStickyRootOthersAskFirst() throws {
     try cache.makeDirectory("")
     try check(chmod(cache.path(""), 0o1777), "chmod")
@@ -257,7 +257,7 @@ import Testing
 
   // MARK: Failing calls
 
-  /// Every call fails in turn, by each error: a look has no answer then, and the ordinary one has its own.
+  /// One call after the other fails with each error: the nonblocking lookup then has no result.
   @Test(arguments: [SystemCall.openCached, .status, .readCached, .close], FaultTests.errors) func aFailedCallIsNoAnswer(
     call: SystemCall, errno: Errno
   ) throws {
@@ -269,7 +269,7 @@ import Testing
       failed.add(1)
       return .fail(errno)
     }
-    // An interrupted call is made again, and a close that fails loses nothing.
+    // An interrupted call is repeated, and a failing close loses nothing.
     let isHarmless = errno == .interrupted || call == .close
     #expect(try look(in: store).answer == (isHarmless ? word(payload(9000)) : "unknown"))
     #expect(failed.value == 1)
@@ -280,15 +280,15 @@ import Testing
     #expect(openPaths(below: cache.root).allSatisfy { !$0.hasSuffix("/key") })
   }
 
-  /// Where not all of a file is in memory, a read is short: by any number of bytes.
-  /// Also where no checksum would tell.
+  /// If a file is only partly cached, a read is short by any number of bytes, also without a checksum that would
+  /// detect it.
   @Test(arguments: [BlobStore.RecordFormat.checksummed, .reference]) func aShortReadIsNoAnswer(
     format: BlobStore.RecordFormat
   ) throws {
     let store = try tracedStore { $0.format = format }
     for size in [100, 9000] {
       try store.store(payload(size), for: "key", ttl: .seconds(100))
-      // Each byte of the small one, and both sides of each border of the large one.
+      // Each byte of the small file, and both sides of each boundary of the large one.
       let counts = size == 100 ? Array(0..<164) : [0, 1, 63, 64, 65, 163, size + 62, size + 63]
       for count in counts {
         trace.onCall { call, _ in call == .readCached ? .transferAtMost(count) : nil }
@@ -326,7 +326,7 @@ import Testing
 
   // MARK: Uses
 
-  /// C30: a use is counted in the newest file of uses, which an ordinary look opens.
+  /// C30: a use is counted in the newest file of uses, which an ordinary lookup opens.
   @Test func aUseIsCountedOnceItsFileIsOpen() throws {
     try cache.store { $0.limits.size = 1 << 30 }.store(payload(5), for: "key", ttl: .seconds(100))
     let store = try tracedStore { $0.limits.size = 1 << 30 }
@@ -345,7 +345,7 @@ import Testing
     #expect(try uses() == before + 1)
     _ = try look(touching: false, in: store)
     #expect(try uses() == before + 1)
-    // One that cannot be opened keeps no look from its answer.
+    // If the file of uses cannot be opened, lookups still return their result.
     control.setWord(7, at: ControlLayout.usesNumberOffset)
     try FileManager.default.removeItem(atPath: cache.path(".blobcache-uses"))
     #expect(try look(in: store).answer == "unknown")

@@ -7,9 +7,9 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// A18: stores that are made only if nothing has befallen their key since something was begun.
+/// A18: conditional stores, which have an effect only if their key has not changed since a previous point in time.
 @Suite struct ConditionalStoreTests {
-  /// What another store of the directory does.
+  /// An operation of another store on the directory.
   enum Change: String, CaseIterable {
     case store, remove, removeAgain, removeAll, removeLocked, removeUnlocked
     case touch, lock, load, otherStore, otherRemove, collect
@@ -47,7 +47,7 @@ import Testing
       if: StoreCondition(history: history) { true }) != nil
   }
 
-  /// In a directory without the record's subdirectory; with one that is empty; and with the record.
+  /// In a directory without the record's subdirectory, with an empty one, and with the record.
   @Test(arguments: Change.allCases, 0..<3) func itIsMadeIfNothingHasBefallenItsKey(_ change: Change, stage: Int) throws
   {
     let (store, other) = (try cache.store(), try cache.store())
@@ -61,7 +61,7 @@ import Testing
     let isStored = try self.store(9, store, if: history)
     #expect(isStored == !change.mustTell)
     #expect(try other.load("key", touching: false)?.payload == (isStored ? payload(9) : before))
-    // Nothing has changed since that history.
+    // The key has not changed since the new history.
     #expect(try self.store(10, store, if: try store.firstHistory(of: "key")))
     #expect(try other.load("key", touching: false)?.payload == payload(10))
   }
@@ -86,7 +86,7 @@ import Testing
     #expect(try store.history(of: "key")?.wipes == 0)
   }
 
-  /// A wipe tells at its beginning, and at its end, also if it is stopped or fails.
+  /// A wipe counts at its beginning and at its end, even if it is stopped or fails.
   @Test(arguments: [BlobStore.RemovalScope.all, .locked, .unlocked]) func aWipeIsCountedTwice(
     _ scope: BlobStore.RemovalScope
   ) throws {
@@ -112,10 +112,10 @@ import Testing
     #expect(try store.history(of: "other")?.wipes == 4)
   }
 
-  /// It was found to hold, and the wipe passes the record's place before the record is there.
+  /// The wipe passes the record's place after the condition was checked and before the record is published.
   @Test(arguments: [BlobStore.RemovalScope.all, .locked, .unlocked], [false, true])
   func aWipeThatBeginsAsTheRecordTakesItsPlaceOvertakesItToo(_ scope: BlobStore.RemovalScope, replaces: Bool) throws {
-    // What a wipe meets, it waits for.
+    // A wipe waits for existing records that it examines.
     guard !replaces || scope == .locked else { return }
     let (store, other) = (try cache.store(files: trace.files), try cache.store())
     try store.store(payload(3), for: "other", locks: scope == .unlocked ? .one : .none)
@@ -157,7 +157,7 @@ import Testing
     #expect(try other.load("key")?.payload == payload(9))
   }
 
-  /// The changes of a failed try are the store's own.
+  /// Changes by a failed attempt do not invalidate the store's own condition.
   @Test func itIsMadeThoughItHasToBeTriedAgain() throws {
     let (store, other) = (try cache.store(files: trace.files), try cache.store())
     let history = try store.firstHistory(of: "key")
@@ -169,12 +169,12 @@ import Testing
     }
     let generation = history.generation
     #expect(try self.store(9, store, if: history))
-    // Each try has made it odd and even again.
+    // Each attempt increments the generation twice.
     #expect(try store.history(of: "key")?.generation == generation.map { $0 &+ 4 })
     #expect(try other.load("key")?.payload == payload(9))
   }
 
-  /// Without a control file changes do not show, and the store is made.
+  /// Without a control file, changes are not detected, and the store succeeds.
   @Test func whereThereIsNoRoomForAControlFileItIsMade() throws {
     let store = try cache.store(files: trace.files)
     try cache.makeDirectory("")

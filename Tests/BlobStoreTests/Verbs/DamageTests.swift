@@ -50,7 +50,7 @@ import Testing
     #expect(try cache.snapshot() == before)
   }
 
-  /// G2: what has become sound since is left.
+  /// G2: a record that was replaced by a sound one is not removed.
   @Test func recordStoredAnewIsNotRemovedForTheOldOnesDamage() throws {
     let trace = CallTrace()
     let cache = cache
@@ -60,7 +60,7 @@ import Testing
     try Damage.payloadChecksumMismatch.inflict(on: "ke/key", in: cache)
     _ = trace.take()
     trace.onCall { call, path in
-      // The last reading of the load takes the stripe and gives it back; the removal takes it again.
+      // The last read of the load locks and unlocks the stripe, and the removal locks it again.
       guard call == .takeStripe, trace.count(.takeStripe) == 2 else { return nil }
       trace.onCall(nil)
       #expect(throws: Never.self) { try other.store(payload(6), for: "key") }
@@ -71,7 +71,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(6))
   }
 
-  /// L5: what looks damaged only while it is being changed is read again.
+  /// L5: a record that appears damaged during a change is read again.
   @Test(arguments: [1, 2]) func damageSeenInPassingIsNone(readings: Int) throws {
     let trace = CallTrace()
     let cache = cache
@@ -105,7 +105,7 @@ import Testing
     #expect(try cache.files() == ["ke/key"])
   }
 
-  /// G4: 1 % of 50,000 bytes are five files of 100.
+  /// G4: 1 % of 50,000 bytes corresponds to five files of 100 bytes.
   @Test func quarantineHoldsAHundredthOfTheLimitOldestOut() throws {
     let store = try cache.store {
       $0.limits.size = 50_000
@@ -115,7 +115,7 @@ import Testing
       let key = "\(index)"
       try store.store(payload(36), for: BlobKey(key))
       try Damage.payloadChecksumMismatch.inflict(on: key, in: cache)
-      // The sixth is the oldest by its own time, and goes at once.
+      // The sixth file is the oldest by its modification time and is removed immediately.
       try cache.setModified(key, index == 5 ? 1 : 1_000_000 + Int64(index))
       expect(.damaged) { _ = try store.load(BlobKey(key)) }
       #expect(try store.usage().quarantinedFiles == min(Int64(index) + 1, 5))
@@ -124,7 +124,7 @@ import Testing
     #expect(try store.usage().quarantinedBytes == 500)
   }
 
-  /// G4: one larger than the quarantine does not stay in it.
+  /// G4: a file larger than the quarantine's limit is removed from it.
   @Test func quarantineTakesNothingAboveItsLimit() throws {
     let store = try cache.store {
       $0.limits.size = 5000
@@ -136,7 +136,7 @@ import Testing
     #expect(try cache.files() == [])
   }
 
-  /// G4: also of files without a payload, however many there are.
+  /// G4: the number of files is limited, too, even if they have no payload.
   @Test func quarantineHoldsSoManyFiles() throws {
     let store = try cache.store { $0.damagePolicy = .quarantine }
     try cache.makeDirectory(".quarantine")
@@ -147,7 +147,7 @@ import Testing
     #expect(try store.usage().quarantinedFiles == 4096)
   }
 
-  /// G2: the same key, damaged again.
+  /// G2: a damaged record replaces an earlier one of the same key.
   @Test func quarantineKeepsTheLatestOfAKey() throws {
     let store = try cache.store { $0.damagePolicy = .quarantine }
     for byteCount in [5, 6] {
@@ -194,7 +194,7 @@ import Testing
     }
   }
 
-  /// A reader may see a record half changed.
+  /// A reader may see a partially changed record.
   @Test func damageThatIsNotFoundAgainIsNone() throws {
     let trace = CallTrace()
     let cache = try Cache()
@@ -215,7 +215,7 @@ import Testing
     #expect(report.soundRecords == 1 && report.damagedFiles == 0)
   }
 
-  /// Every truncation and some growth.
+  /// Every truncation, and several extensions.
   @Test func noTruncatedRecordIsTakenForGood() throws {
     let cache = try Cache()
     let store = try cache.store()
@@ -230,7 +230,7 @@ import Testing
     expect(.damaged) { _ = try store.load("key") }
   }
 
-  /// A record under another's name.
+  /// A record with the name of another key.
   @Test func exchangedRecordsAreNotTakenForGood() throws {
     let cache = try Cache()
     let store = try cache.store()

@@ -6,20 +6,20 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, D: which calls are made, in which order. What they do to a medium is for power cuts to show.
+/// Spec/Semantics.md, D: the system calls and their order. Effects on a medium need tests with power failures.
 @Suite struct DurabilityTests {
   let cache: Cache
   let trace = CallTrace()
 
   init() throws { cache = try Cache() }
 
-  /// How a new record gets its name.
+  /// The call that gives a new record its name.
   private let publication = "\(SystemCall.publication) record"
-  /// The publication where something has the name: the file gets one beside it first.
+  /// A publication that fails because the name exists, after which an unnamed file gets a temporary name.
   private let publicationInVain =
     ["\(SystemCall.publication) record"] + (SystemCall.hasUnnamedFiles ? ["linkUnnamed file"] : [])
 
-  /// What concerns durability: `file` is a temporary file, the rest as it is named.
+  /// The calls relevant to durability, with `file` for a temporary file and names for the others.
   private func calls(of body: () throws -> Void) rethrows -> [String] {
     _ = trace.take()
     try body()
@@ -41,7 +41,7 @@ import Testing
 
   private func store(_ durability: BlobStore.Durability) throws -> BlobStore {
     let store = try cache.store(files: trace.files) { $0.durability = durability }
-    // The root's own syncs are over.
+    // The syncs of a new root are done by this store.
     try store.store(payload(1), for: "other")
     return store
   }
@@ -89,7 +89,7 @@ import Testing
     #expect(try calls { try store.remove("key") } == ["unlink record", "sync directory"])
   }
 
-  /// D3: without subdirectories there is only the root.
+  /// D3: without subdirectories, only the root is synced.
   @Test func fullSyncsTheRootOfAFlatCache() throws {
     let store = try cache.store(files: trace.files) {
       $0.durability = .full
@@ -104,7 +104,7 @@ import Testing
     #expect(trace.take().filter { $0.call == .sync }.map(\.path) == [record, cache.root.string])
   }
 
-  /// D3: a wipe syncs each directory once, after the last record in it.
+  /// D3: a wipe syncs each directory once, after its last record was removed.
   @Test(arguments: [BlobStore.RemovalScope.all, .unlocked]) func fullSyncsWhatAWipeHasEmptied(
     scope: BlobStore.RemovalScope
   ) throws {
@@ -118,7 +118,7 @@ import Testing
     #expect(made.last == "sync root")
   }
 
-  /// D4: a load's touch is never synced, whatever the level.
+  /// D4: a load's touch is never synced at any level.
   @Test func touchOfALoadIsNotSynced() throws {
     let store = try store(.full)
     try store.store(payload(5), for: "key")
@@ -138,7 +138,7 @@ import Testing
     cache.clock.advance(by: 1)
     #expect(try calls { try store.touch("key") } == [])
     #expect(try calls { try store.lock("key") } == ["sync record", "sync directory", "sync root"])
-    // The locked record may only be displaced by one that is on the medium.
+    // A locked record may be replaced only by a record that is on the medium.
     for locks in [.keep, .none] as [BlobStore.LockPolicy] {
       let made = try calls { try store.store(payload(5), for: "key", locks: locks) }
       #expect(
@@ -156,7 +156,7 @@ import Testing
     #expect(try calls { try store.remove("key") } == ["unlink record", "sync directory"])
   }
 
-  /// D5: the kernel may have dropped the pages, and a second sync would report success.
+  /// D5: the kernel may have dropped the dirty pages, and a second sync would report success.
   @Test(arguments: [false, true]) func failedSyncGivesTheFileUp(replaces: Bool) throws {
     let store = try store(.full)
     if replaces { try store.store(payload(5), for: "key", locks: .one) }
@@ -181,8 +181,8 @@ import Testing
     #expect(synced == [outside, outside + "/a", outside + "/a/b"])
   }
 
-  /// D3: the record is there, and locked by another store, when the directory finds no room on the medium. It is not
-  /// stored a second time.
+  /// D3: the sync of the directory fails for lack of space, after the record was published and locked by another
+  /// store. The record is not stored again.
   @Test func aStoreTakesEffectOnce() throws {
     let store = try store(.full)
     let other = try cache.store()

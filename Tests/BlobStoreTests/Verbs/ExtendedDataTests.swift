@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// What lies beside a payload, and keys that a record keeps: Spec/Semantics.md, H.
+/// Spec/Semantics.md, H: extended data of records, and keys stored in records.
 @Suite struct ExtendedDataTests {
   let cache: Cache
 
@@ -14,7 +14,7 @@ import Testing
 
   private static let longKey = BlobKey("https://example.com/" + String(repeating: "long/", count: 60))
 
-  /// The rule that a damaged record breaks.
+  /// The rule that a damaged record violates.
   private func recordError(_ body: () throws -> Void) -> RecordError? {
     do {
       try body()
@@ -26,10 +26,10 @@ import Testing
     return nil
   }
 
-  /// Sizes around those by which files are read in other ways.
+  /// Sizes around the limits at which the method of reading changes.
   private static let sizes = [0, 1, 900, 940, 960, 8150, 8192, 100_000, 1 << 20, (1 << 20) + 1]
 
-  /// H1: for keys in the name and for keys in the record.
+  /// H1: for keys in file names and keys in records.
   @Test(arguments: sizes, [1, 24, 4096]) func extendedDataComeBackWithTheBlob(size: Int, dataByteCount: Int) throws {
     for key in ["key", Self.longKey] {
       for isOrdinary in [true, false] {
@@ -45,7 +45,7 @@ import Testing
     }
   }
 
-  /// H1: also of what is read from a descriptor.
+  /// H1: also for payloads from a descriptor.
   @Test func contentsHaveExtendedData() throws {
     let file = cache.outside.path.appending("input")
     try payload(300_000).write(to: URL(filePath: file.string))
@@ -55,7 +55,7 @@ import Testing
     #expect(try store.extendedData(for: "key") == payload(9))
   }
 
-  /// H2: records without any are as they always were.
+  /// H2: records without extended data have the original format.
   @Test(arguments: [nil, Data()]) func withoutThemNothingIsAdded(data: Data?) throws {
     let store = try cache.store()
     try store.store(payload(100), for: "key", extendedData: data)
@@ -65,7 +65,7 @@ import Testing
     #expect(try store.usage().bytes == 164)
   }
 
-  /// H3.
+  /// H3: a store removes the previous extended data.
   @Test func aStoreTakesTheOldOnesAway() throws {
     let store = try cache.store()
     try store.store(payload(100), for: "key", extendedData: payload(5))
@@ -73,7 +73,7 @@ import Testing
     #expect(try store.load("key")?.extendedData == nil)
   }
 
-  /// H4: payload, locks and age stay, and the file does not grow without end.
+  /// H4: payload, locks and age are unchanged, and the size of the file is limited.
   @Test(arguments: ["key", longKey], [0, 5000]) func theyAreReplacedWithoutThePayload(key: BlobKey, size: Int) throws {
     let seed = SeededGenerator.announcedSeed(for: "theyAreReplacedWithoutThePayload")
     var generator = SeededGenerator(seed: seed)
@@ -117,7 +117,7 @@ import Testing
     #expect(try store.load("key")?.extendedData == payload(4096))
   }
 
-  /// H6.
+  /// H6: formats shared with other programs refuse extended data.
   @Test func aSharedDirectoryRefusesThem() throws {
     let changes: [(inout BlobStore.Configuration) -> Void] = [
       { $0.format = .reference }, { $0.layout.naming = .verbatim }, { $0 = .sptPersistentCache },
@@ -133,7 +133,7 @@ import Testing
     }
   }
 
-  /// N7, U2: under any naming that keeps keys in records.
+  /// N7, U2: with every naming that stores keys in records.
   @Test(arguments: [RecordNaming.encoded, .sha256], RecordArrangement.allCases)
   func keptKeysAreListed(naming: RecordNaming, arrangement: RecordArrangement) throws {
     let store = try cache.store { $0.layout = .init(naming: naming, arrangement: arrangement) }
@@ -151,7 +151,7 @@ import Testing
     #expect(try store.usage().records == 11)
   }
 
-  /// N8: a record that keeps a key which has another name is not that key's, and not the name's.
+  /// N8: a record that contains a different key than its name indicates is damaged, and belongs to neither key.
   @Test(arguments: [RecordNaming.encoded, .sha256], [9, 100_000]) func aRecordThatKeepsAnotherKeyIsDamaged(
     naming: RecordNaming, size: Int
   ) throws {
@@ -159,7 +159,7 @@ import Testing
     let (key, other) = (Self.longKey, BlobKey(Self.longKey.string + "other"))
     try store.store(payload(size), for: key)
     try store.store(payload(size), for: other)
-    // The other's extension, which is whole, in this one's file.
+    // The complete extension of the other record, in this record's file.
     var header = try #require(try store.header(for: key))
     let tail = RecordExtension(key: other).encoded
     header.extensionEnd = UInt32(tail.count)
@@ -179,7 +179,7 @@ import Testing
     #expect(try store.load(other)?.payload == payload(size))
   }
 
-  /// H7: the extension has a checksum of its own.
+  /// H7: the extension has its own checksum.
   @Test(arguments: [20, 8000, 100_000]) func aDamagedExtensionIsFound(size: Int) throws {
     let store = try cache.store()
     try store.store(payload(size), for: "key", locks: .one, extendedData: payload(50))
@@ -190,18 +190,18 @@ import Testing
     #expect(recordError { _ = try store.load("key") } == .invalidExtension)
     #expect(recordError { _ = try store.extendedData(for: "key") } == .invalidExtension)
     #expect(recordError { _ = try store.setExtendedData(payload(1), for: "key") } == .invalidExtension)
-    // The header alone does not tell, and locks and times are in it.
+    // The header is sound, so its locks and times are available.
     #expect(try store.header(for: "key")?.refCount == 1)
     #expect(try store.records().map(\.damage) == [.invalidExtension])
     #expect(try store.verify().damagedFiles == 1)
     let inspection = try store.inspect(store.filePath(for: "key"))
     #expect(inspection.verdict(on: .reserved4) == .broken(.invalidExtension))
-    // A store counts the locks of what it replaces by the header.
+    // A store keeps the locks in the header of the replaced record.
     try store.store(payload(1), for: "key", locks: .keep)
     #expect(try store.header(for: "key")?.refCount == 1)
   }
 
-  /// H8: a file with another name, such as a backup's, keeps what it holds.
+  /// H8: a file with a second link, such as a backup, is not changed.
   @Test func aLinkedRecordIsCopied() throws {
     let store = try cache.store()
     try store.store(payload(100_000), for: Self.longKey, extendedData: payload(5))
@@ -214,7 +214,7 @@ import Testing
     #expect(try store.extendedData(for: Self.longKey) == payload(6))
   }
 
-  /// H4: what an operation does to the header alone keeps them.
+  /// H4: operations that change only the header keep extended data.
   @Test func locksAndTouchesKeepThem() throws {
     let store = try cache.store()
     try store.store(payload(10), for: "key", extendedData: payload(5))
@@ -223,7 +223,7 @@ import Testing
     #expect(try store.load("key")?.extendedData == payload(5))
   }
 
-  /// H1, N7: of blobs that are written and read in pieces.
+  /// H1, N7: for blobs that are written and read in pieces.
   @Test(arguments: ["key", longKey], [nil, 300_000] as [Int64?]) func streamsHaveThem(
     key: BlobKey, expectedSize: Int64?
   ) throws {
@@ -241,13 +241,13 @@ import Testing
     #expect(blob.payload == whole && blob.extendedData == payload(9))
     #expect(try store.records(prefix: key.string).map(\.key) == [key])
     #expect(try store.verify().soundRecords == 1)
-    // What is replaced later is not the reader's.
+    // A later replacement does not affect the reader.
     #expect(try store.setExtendedData(payload(8), for: key) == .done)
     #expect(reader.extendedData == payload(9))
     expect(.extendedDataTooLarge) { _ = try store.openWriter(for: key, extendedData: payload(4097)) }
   }
 
-  /// B2: a power cut could leave the extension of the dead record, with a checksum that is right.
+  /// B2: the bin is not used, because a power failure could leave the dead record's extension with a valid checksum.
   @Test func aFileOfTheBinIsNotOverwrittenWithThem() throws {
     let store = try cache.store { $0.recycling = .automatic }
     for number in 0..<20 { try store.store(payload(3000), for: BlobKey("dead \(number)"), extendedData: payload(9)) }
@@ -258,7 +258,7 @@ import Testing
     #expect(try store.usage().recycledFiles == before)
   }
 
-  /// B2: a file of the recycling bin is cut where the new record ends.
+  /// B2: a file from the recycling bin is truncated at the end of the new record.
   @Test func recycledFilesTakeThem() throws {
     let store = try cache.store { $0.recycling = .automatic }
     for round in 0..<20 {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import BlobStore
 
-/// Spec/CommandLine.md, `import`: caches with a database. Python's SQLite makes them as their libraries do.
+/// Spec/CommandLine.md, `import`: caches with a database, created by Python's SQLite with the libraries' schemas.
 @Suite(.enabled(if: DatabaseMaker.isAvailable, "needs python3 and SQLite")) struct ImportDatabaseTests {
   let cache: Cache
   let store: BlobStore
@@ -18,12 +18,12 @@ import Testing
     source = try TemporaryDirectory()
   }
 
-  /// As YYKVStorage.m makes it.
+  /// The schema of YYKVStorage.m.
   private static let manifest =
     "create table if not exists manifest (key text, filename text, size integer, inline_data blob, "
     + "modification_time integer, last_access_time integer, extended_data blob, primary key(key));"
 
-  /// As CFNetwork makes it.
+  /// The schema of CFNetwork.
   private static let urlCache = """
     CREATE TABLE cfurl_cache_response(entry_ID INTEGER PRIMARY KEY AUTOINCREMENT UNIQUE, version INTEGER,
       hash_value INTEGER, storage_policy INTEGER, request_key TEXT UNIQUE,
@@ -47,7 +47,7 @@ import Testing
     try store.load(key, touching: false).map { String(decoding: $0.payload, as: UTF8.self) }
   }
 
-  /// What became of each file, and the sum.
+  /// The outcome for each file, and the report.
   private func importing(
     _ options: BlobStore.ImportOptions
   ) throws -> (findings: [String], report: BlobStore.ImportReport) {
@@ -97,7 +97,7 @@ import Testing
     #expect(try importing(BlobStore.ImportOptions(format: .yyCache)).report.present == 3)
   }
 
-  /// More than a record takes fail with their row, also in a dry run, and the others are imported.
+  /// A row with too much extended data fails, also in a dry run, and the other rows are imported.
   @Test(arguments: [false, true]) func tooMuchExtendedDataFailItsRow(isDryRun: Bool) throws {
     let data = String(repeating: "00", count: 4097)
     try make(
@@ -113,7 +113,7 @@ import Testing
     #expect(try store.usage().records == (isDryRun ? 0 : 1))
   }
 
-  /// YYCache closes its database seldom: what it stored last lies in the log.
+  /// YYCache seldom closes its database, so the latest rows are in the write-ahead log.
   @Test func whatLiesInTheLogIsImportedToo() throws {
     try make(
       "manifest.sqlite",
@@ -133,7 +133,7 @@ import Testing
     #expect(try store.usage().records == 0)
   }
 
-  /// A name that the database made up leads nowhere outside of its directory.
+  /// A file name from the database never refers to a file outside its directory.
   @Test(arguments: ["../secret", "a/b", ".", "..", "", "/etc/passwd", "link"])
   func aHostileNameIsNotFollowed(name: String) throws {
     try write("secret", to: "secret")
@@ -149,7 +149,7 @@ import Testing
     #expect(try store.usage().records == 0)
   }
 
-  /// A view would run code of the database's: here, for ever.
+  /// A view could execute code of the database, in this case an infinite query.
   @Test func aViewInTheTablesPlaceIsNotRead() throws {
     try make(
       "manifest.sqlite",
@@ -170,7 +170,7 @@ import Testing
     expect(.sourceMissing) { try store.importFiles(from: source.path, BlobStore.ImportOptions(format: format)) }
   }
 
-  /// Each page of the file is overwritten in turn: rows or typed errors, never a wrong answer.
+  /// Each page of the file is overwritten, which results in rows or typed errors, never in a wrong payload.
   @Test func aDamagedPageIsATypedError() throws {
     let rows = (0..<200).map { "insert into manifest values ('key\($0)', NULL, 600, zeroblob(600), 1, 1, NULL);" }
     try make("manifest.sqlite", Self.manifest + rows.joined())
@@ -230,7 +230,7 @@ import Testing
   }
 }
 
-/// Makes databases by Python, which has SQLite.
+/// Creates databases with Python's SQLite.
 enum DatabaseMaker {
   static let isAvailable: Bool = {
     guard SQLite.shared != nil else { return false }
@@ -242,7 +242,7 @@ enum DatabaseMaker {
     }
   }()
 
-  /// - Parameter keepingLog: whether the program ends without closing the database.
+  /// - Parameter keepingLog: A Boolean value that indicates whether the program exits without closing the database.
   static func make(_ url: URL, _ statements: String, keepingLog: Bool = false) throws {
     let script = """
       import os, sqlite3, sys

@@ -43,7 +43,7 @@ import Testing
     #expect(try source.names() == ["deep", "empty", "one.png"])
   }
 
-  /// Small files go into packs, and what is there is found there.
+  /// Small files are stored in packs, and existing packed records are recognized.
   @Test func smallFilesArePacked() throws {
     let store = try cache.store { $0.packing = .upTo(1000) }
     try write("one", to: "one")
@@ -55,7 +55,7 @@ import Testing
     #expect(Set(packed.map(\.key)) == ["one", "empty"])
     #expect(packed.allSatisfy { $0.header?.ttl == 90 })
     #expect(try text("one") == "one")
-    // Each takes the other's place.
+    // The two keys exchange their sizes.
     try write(String(repeating: "y", count: 2000), to: "one")
     try write("two", to: "large")
     #expect(try store.importFiles(from: source.path).present == 3)
@@ -88,7 +88,7 @@ import Testing
     }
   }
 
-  /// As a link looks whose kind the file system does not tell.
+  /// The kind of a directory entry is unknown, as on some file systems, and opening it shows a symbolic link.
   @Test func whatTurnsOutToBeALinkIsPassedOver() throws {
     try write("text", to: "a")
     try write("text", to: "link/b")
@@ -197,7 +197,7 @@ extension ImportTests {
     #expect(try text(".hidden") == "2")
   }
 
-  /// Seconds of the limit, of the file's age, and the ttl that is left; nil for none at all.
+  /// The limit and the age of the file in seconds, and the remaining time to live, or `nil` if it has expired.
   @Test(
     arguments: [
       (600, 100, 500), (600.5, 100, 501), (100, 100, nil), (99, 100, nil), (0, 100, never), (-1, 100, never),
@@ -220,7 +220,7 @@ extension ImportTests {
     #expect(try store.header(for: "object")?.ttl == Self.never)
   }
 
-  /// What has no limit in its library has none here, unless the import says otherwise.
+  /// An object without a limit in its library never expires, unless the import has a different default.
   @Test(
     arguments: [
       (nil, never), (.never, never), (.defaultExpiration, 0), (.limited(.seconds(90)), 90),
@@ -253,7 +253,7 @@ extension ImportTests {
     #expect(try store.header(for: BlobKey(name))?.ttl == Self.never)
   }
 
-  /// Seconds from now to the time of the modification, and the ttl; nil where it is over.
+  /// The seconds until the modification time, and the time to live, or `nil` if it has expired.
   @Test(arguments: [(500, 500), (1, 1), (0, nil), (-1, nil), (3_000_000_000, 3_000_000_000)] as [(Int64, UInt64?)])
   func theDateOfAFileOfKingfisherIsItsExpiry(left: Int64, ttl: UInt64?) throws {
     try write("image", to: "acbd18db4cc2f85cedef654fccc4a4d8.png", age: -left)
@@ -262,7 +262,7 @@ extension ImportTests {
     #expect(try store.header(for: "acbd18db4cc2f85cedef654fccc4a4d8.png")?.ttl == ttl)
   }
 
-  /// In the year 2201, which every file system can say.
+  /// In the year 2201, which every file system can represent.
   @Test func aDateInTheDistantFutureIsNever() throws {
     try write("image", to: "image", age: cache.now - 7_300_000_000)
     #expect(try store.importFiles(from: source.path, BlobStore.ImportOptions(format: .kingfisher)).withoutExpiry == 1)
@@ -287,8 +287,8 @@ extension ImportTests {
 // MARK: - Deep trees
 
 extension ImportTests {
-  /// A chain of directories named `d` below the source, some with a file `f`, made and removed without paths, which would be
-  /// too long.
+  /// Runs a body with a chain of directories named `d`, some of which contain a file `f`. They are created and
+  /// removed without paths, which would be too long.
   private func withChain(depth: Int, fileEvery step: Int, _ body: () throws -> Void) throws {
     let top = source.path.string
     var descriptor = open(top, O_RDONLY | O_DIRECTORY)
@@ -305,7 +305,7 @@ extension ImportTests {
     }
     close(descriptor)
     defer {
-      // What lies below is moved up, level by level.
+      // Lower directories are moved up, level by level.
       for _ in 0..<depth {
         unlink(top + "/d/f")
         rename(top + "/d/d", top + "/up")
@@ -316,7 +316,7 @@ extension ImportTests {
     try body()
   }
 
-  /// More levels than a thread's stack, and a process's descriptors, are enough for.
+  /// The depth exceeds the size of a thread's stack and the number of a process's descriptors.
   @Test func theDepthOfATreeTakesNoStackAndFewDescriptors() throws {
     let depth = 4000
     let store = try cache.store { $0.layout.naming = .sha256 }
@@ -337,15 +337,15 @@ extension ImportTests {
     #expect(openPaths(below: source.path) == [])
   }
 
-  /// Of a tree whose paths are longer than keys may be, the directory where they become so is told, once; what lies beside it is
+  /// If paths become longer than the maximum key, their directory is reported once, and files next to it are
   /// imported.
   ///
-  /// Records without flags keep no keys; the others keep one of 64 KiB.
+  /// The reference format limits keys to the file name; other records can contain keys of 64 KiB.
   @Test func whatLiesTooDeepForAKeyIsOneFailure() throws {
     let store = try cache.store { $0.format = .reference }
     var failures: [BlobStoreError] = []
     var paths: [FilePath] = []
-    // "d%2F" for each level, "f" for the file.
+    // The encoded name is "d%2F" for each level and "f" for the file.
     let levels = (RecordNaming.maximumFileNameBytes - 1) / 4
     try withChain(depth: 4000, fileEvery: 1) {
       try write("beside", to: "z/y")
@@ -363,7 +363,7 @@ extension ImportTests {
     #expect(try store.load("z/y")?.payload == Data("beside".utf8))
   }
 
-  /// A directory above the lowest ones is opened again on the way back; another one that has its name by then is not taken for it.
+  /// A directory is opened again on the way back up; a directory that has replaced it is not mistaken for it.
   @Test(arguments: [false, true]) func aDirectoryThatIsReplacedMeanwhileIsNotWalked(isRemoved: Bool) throws {
     let deep = (0..<40).map { "d\($0)" }.joined(separator: "/")
     try write("deep", to: deep + "/f")
@@ -385,7 +385,7 @@ extension ImportTests {
       default: break
       }
     }
-    // Which of two comes first, the file system says.
+    // The order of the two directories depends on the file system.
     #expect(imported.contains(deep + "/f"))
     #expect(imported.contains("d0/aside/f"))
     let isAsideFirst = imported.firstIndex(of: "d0/d1/aside/f") != nil

@@ -6,7 +6,7 @@ import Posix
 import TestSupport
 import Testing
 
-/// A29: changes that are made only if the record in their place allows it.
+/// A29: changes that are made only if the current record permits it.
 @Suite struct JudgedChangeTests {
   private let cache: Cache
   private let trace = CallTrace()
@@ -17,7 +17,6 @@ import Testing
     case store, writer, remove
   }
 
-  /// - Returns: whether the change was made.
   private func change(_ way: Way, _ store: BlobStore, if judge: @escaping StoreCondition.Judge) throws -> Bool {
     let condition = StoreCondition(onRecord: judge)
     switch way {
@@ -55,7 +54,7 @@ import Testing
     #expect(try !change(way, store) { $0 == nil })
   }
 
-  /// What is not live is nothing, though a removal has found it.
+  /// An expired record is treated as absent, although a removal finds its file.
   @Test(arguments: Way.allCases) private func whatHasExpiredIsNothing(way: Way) throws {
     let store = try cache.store()
     try store.store(payload(3), for: "key", ttl: .seconds(100))
@@ -69,7 +68,7 @@ import Testing
     #expect(try store.remove("key", if: StoreCondition { _ in false }) == .notFound)
   }
 
-  /// Another store of the directory has come first, after this one has written its record.
+  /// Another store of the directory changes the key first, after this one has written its record.
   @Test(arguments: [Way.store, .writer]) private func theMomentOfTheChangeCounts(way: Way) throws {
     let (store, other) = (try cache.store(files: trace.files), try cache.store())
     try store.store(payload(1), for: "other")

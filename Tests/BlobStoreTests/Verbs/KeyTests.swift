@@ -4,13 +4,13 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, N: keys through a store.
+/// Spec/Semantics.md, N: operations of a store with all kinds of keys.
 @Suite struct KeyTests {
   static let layouts = RecordNaming.allCases.flatMap { naming in
     RecordArrangement.allCases.map { RecordLayout(naming: naming, arrangement: $0) }
   }
 
-  /// Keys that every naming but `verbatim` takes; and whether that does.
+  /// Keys that every naming except `verbatim` accepts, and whether `verbatim` accepts them.
   static let keys: [(key: String, isVerbatim: Bool)] = [
     ("key", true), ("a", true), ("ab", true), ("é", true), ("e\u{301}", true), ("😀", true), ("a😀b", true),
     ("with space", true), ("%", true), ("%2F", true), ("%41", true), ("100%", true), ("\u{7F}", true),
@@ -25,7 +25,7 @@ import Testing
 
   init() throws { cache = try Cache() }
 
-  /// N1, N2, N3, N6: each key is a record of its own, and nothing lies outside the root.
+  /// N1, N2, N3, N6: each key has its own record, and no file is created outside the root.
   @Test(arguments: layouts) func everyKeyIsARecordOfItsOwn(layout: RecordLayout) throws {
     let store = try cache.store { $0.layout = .init(layout) }
     let fitting = Self.keys.filter { layout.naming != .verbatim || $0.isVerbatim }.map { BlobKey($0.key) }
@@ -61,7 +61,7 @@ import Testing
     #expect(try cache.outside.names() == [])
   }
 
-  /// N4, N7: in bytes of the file name, not in characters of the key.
+  /// N4, N7: the limit applies to bytes of the file name, not to characters of the key.
   @Test(arguments: layouts) func longestNameIs255Bytes(layout: RecordLayout) throws {
     let store = try cache.store { $0.layout = .init(layout) }
     for longest in [String(repeating: "a", count: 255), String(repeating: "é", count: 127) + "a"] {
@@ -102,7 +102,7 @@ import Testing
     #expect(try other.files().map { Array($0.utf8) } == [Array(flat.utf8)])
   }
 
-  /// Every operation that takes a key.
+  /// Expects that every operation with a key refuses it.
   private func expectInvalid(_ key: BlobKey, _ store: BlobStore) {
     expect(.invalidKey) { try store.store(payload(5), for: key) }
     expect(.invalidKey) { _ = try store.load(key) }

@@ -5,16 +5,16 @@ import Posix
 import TestSupport
 import Testing
 
-/// Records are read in several ways, by their size and by who reads them.
+/// Records are read by different methods, which depend on their size and on the user.
 @Suite struct LoadSizeTests {
   let cache: Cache
 
   init() throws { cache = try Cache() }
 
-  /// Sizes around those by which files are read in other ways.
+  /// Sizes around the limits at which the method of reading changes.
   private static let turningSizes = [0, 1, 958, 959, 960, 961, 8191, 8192, 8193, 100_000]
 
-  /// L1: how one record was read makes no difference to the next.
+  /// L1: the method of reading one record does not affect the next read.
   @Test(arguments: [true, false]) func recordsOfAllSizesAreReadInTurn(isOrdinary: Bool) throws {
     let seed = SeededGenerator.announcedSeed(for: "recordsOfAllSizesAreReadInTurn(\(isOrdinary))")
     var generator = SeededGenerator(seed: seed)
@@ -26,7 +26,7 @@ import Testing
     }
   }
 
-  /// P5: where an ordinary user's one read ends before the file does, it is read again.
+  /// P5: if the single read of an ordinary user is short, the record is read again.
   @Test(arguments: [0, 1, 63, 64, 70, 163]) func aShortReadIsMadeAgain(byteCount: Int) throws {
     let plan = FaultPlan()
     let store = try cache.store(files: plan.files(accessTimeTellsOwner: true)) { $0.damagePolicy = .remove }
@@ -36,7 +36,7 @@ import Testing
     #expect(plan.transfers > 1)
   }
 
-  /// L6: also where the maximum is less than what is read in one piece, or more than any file has.
+  /// L6: also if the maximum is smaller than the first read, or larger than any file.
   @Test(arguments: [true, false], [0, 1, 959, 960, 8192, 8193, .max])
   func noMoreThanTheMaximumIsLoaded(isOrdinary: Bool, maximum: Int64) throws {
     let writer = try cache.store()

@@ -65,7 +65,7 @@ import Testing
     #expect(try cache.header("ke/key").updateTime == stored + 1)
   }
 
-  /// L3: the payload is left alone, down to its file.
+  /// L3: the payload and the file stay unchanged.
   @Test func touchOfALoadWritesTheHeaderInPlace() throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files)
@@ -90,7 +90,7 @@ import Testing
     cache.clock.advance(by: 9)
     let (hasArrived, mayProceed, hasFinished) = (Gate(), Gate(), Gate())
     trace.onCall { call, _ in
-      // Into the recycling bin, or for ever.
+      // The replaced file is moved to the recycling bin or unlinked.
       guard call == .unlink || call == .rename else { return nil }
       hasArrived.open()
       mayProceed.wait()
@@ -142,7 +142,7 @@ import Testing
     #expect(try cache.snapshot() == before)
   }
 
-  /// L5: what breaks, and the error that names it.
+  /// L5: the kinds of damage and their errors.
   @Test(arguments: Damage.allCases) func damagedRecordIsATypedError(damage: Damage) throws {
     let store = try cache.store()
     try store.store(payload(5), for: "key", ttl: .seconds(100))
@@ -155,7 +155,7 @@ import Testing
     #expect(try cache.snapshot() == before)
   }
 
-  /// L5: expiry comes before what the payload says, after what the header says.
+  /// L5: expiry is checked after the header and before the payload.
   @Test(arguments: Damage.allCases) func expiredDamagedRecordIsNotFoundIfItsHeaderIsSound(damage: Damage) throws {
     let store = try cache.store()
     try store.store(payload(5), for: "key", ttl: .seconds(100))
@@ -181,7 +181,7 @@ import Testing
     #expect(try store.load("key") == nil)
   }
 
-  /// L6: a header that promises the world.
+  /// L6: a header with an excessive payload size.
   @Test(arguments: [1 << 40, UInt64(Int64.max), .max] as [UInt64]) func hugeStatedSizeAllocatesNothing(
     stated: UInt64
   )
@@ -263,7 +263,7 @@ import Testing
     #expect(try cache.header("ke/key2").updateTime == UInt64(cache.now - 5))
   }
 
-  /// P10: neither memory nor time for a large payload that is expired, or is no payload.
+  /// P10: large files that are expired or invalid cost neither memory nor time for their payload.
   @Test(arguments: ["expired", "zeros", "other size"]) func largeFilesAreJudgedByTheirHeaders(what: String) throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files)
@@ -291,7 +291,7 @@ import Testing
     #expect(largest.withLock { $0 } <= 3)
   }
 
-  /// RecordFormat.md, 4: the payload's checksum is judged before the name, also where the header is read first.
+  /// Spec/RecordFormat.md, 4: the payload's checksum is verified before the name, also if the header is read first.
   @Test func largeFilesBreakTheirFirstRule() throws {
     let store = try cache.store()
     try store.store(payload(2 << 20), for: "key")
@@ -321,7 +321,7 @@ import Testing
     #expect(error?.errno == .permissionDenied)
   }
 
-  /// L8: it might be a candidate.
+  /// L8: the record might be a candidate.
   @Test(arguments: [Errno.tooManyOpenFiles, .tooManyOpenFilesInSystem, .noMemory, .ioError, .staleNFSFileHandle])
   func fileThatCannotBeReadIsAnError(errno: Errno) throws {
     let trace = CallTrace()
@@ -360,7 +360,7 @@ import Testing
     expect(.damaged) { _ = try store.header(for: "key") }
   }
 
-  /// A reader that cannot open the control file loads all the same.
+  /// A reader that cannot open the control file can still load.
   @Test func aControlFileThatCannotBeOpenedKeepsNoLoad() throws {
     let writer = try cache.store()
     for size in [5, 6] { try writer.store(payload(size), for: "key", ttl: .seconds(60)) }

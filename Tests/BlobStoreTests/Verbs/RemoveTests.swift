@@ -48,7 +48,7 @@ import Testing
     #expect(try cache.files() == [])
   }
 
-  /// A prefix's removal ends at the first record that cannot be read, and says why.
+  /// A removal by prefix ends with an error at the first record that cannot be read.
   @Test func removalByPrefixReportsWhatItCannotRead() throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files)
@@ -60,7 +60,7 @@ import Testing
     #expect(try store.load("key") != nil)
   }
 
-  /// What is gone before its turn is not counted.
+  /// A record that another process has removed first is not counted.
   @Test func removalByPrefixCountsWhatItRemoved() throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files)
@@ -69,7 +69,7 @@ import Testing
     let locks = Lock(0)
     trace.onCall { call, _ in
       guard call == .takeStripe else { return nil }
-      // Another process is faster than the removal.
+      // Another process removes the record first.
       locks.withLock { $0 += 1 }
       #expect(throws: Never.self) { try FileManager.default.removeItem(atPath: file) }
       return nil
@@ -78,12 +78,12 @@ import Testing
     #expect(locks.withLock { $0 } == 1)
   }
 
-  /// R1: a link's target is not the cache's, which systems report in two ways.
+  /// R1: a symbolic link in place of a subdirectory is not followed; systems report it with two different errors.
   @Test(arguments: [Errno.notDirectory, .tooManySymbolicLinkLevels])
   func subdirectoryThatIsNoneHasNoRecord(errno: Errno) throws {
     try cache.store().store(payload(5), for: "key")
     let trace = CallTrace()
-    // Of its own, which has no subdirectory open yet.
+    // A separate store, which has not opened the subdirectory yet.
     let store = try cache.store(files: trace.files)
     trace.onCall { call, path in
       call == .openDirectory && path.lastComponent == "ke" ? .fail(errno) : nil
@@ -94,7 +94,7 @@ import Testing
     #expect(try cache.files() == ["ke/key"])
   }
 
-  /// R1: what cannot be opened is removed only if it is a file, and is still there.
+  /// R1: an unreadable entry is removed only if it is a file and still exists.
   @Test func whatCannotBeReadAndIsNoFileIsLeft() throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files)
@@ -135,7 +135,7 @@ import Testing
   let cache: Cache
   let store: BlobStore
 
-  /// live, expired, locked, locked past its time, damaged, later version's, temporary, foreign.
+  /// Records: live, expired, locked, locked and expired, damaged, of a later version; files: temporary, foreign.
   init() throws {
     cache = try Cache()
     store = try cache.store()
@@ -206,7 +206,7 @@ import Testing
     #expect(try cache.files() == [])
   }
 
-  /// W3: no program has made a control file yet, but a sound record shows what this is.
+  /// W3: without a control file, a sound record identifies the directory as a cache.
   @Test func wipeTakesASoundRecordForACache() throws {
     let cache = try Cache()
     try cache.write(record(RecordHeader(updateTime: UInt64(cache.now), payloadSize: 0), [1]), to: "ke/key")
@@ -215,7 +215,7 @@ import Testing
     #expect(try cache.files() == [])
   }
 
-  /// W1, W5: whether it is locked is not known.
+  /// W1, W5: the lock count of an unreadable record is unknown.
   @Test(arguments: [BlobStore.RemovalScope.locked, .unlocked]) func wipeReportsWhatItCannotRead(
     scope: BlobStore.RemovalScope
   ) throws {
@@ -293,7 +293,7 @@ import Testing
     #expect(report.wasStopped)
     #expect(report.files == 9)
     #expect(try cache.files().count == 11)
-    // Two directories at the least, of which one was not done, and the root.
+    // At least two directories, one of which was not finished, and the root.
     #expect(trace.count(.sync) >= 3)
     options.isStopped = nil
     let rest = try store.removeAll(scope, options)

@@ -49,7 +49,7 @@ import Testing
     let store = try cache.store()
     try store.store(payload(10), for: "key")
     for _ in 0..<old { try store.lock("key") }
-    // A lock holds whatever the age.
+    // A lock is effective regardless of the age.
     cache.clock.advance(by: 1000)
     try store.store(payload(11), for: "key", locks: locks)
     #expect(try store.load("key")?.header.refCount == new)
@@ -66,7 +66,7 @@ import Testing
     #expect(try store.header(for: "key")?.refCount == 0)
   }
 
-  /// S4: an unlock between the reading of the old count, while the new record is synced, and its publishing.
+  /// S4: an unlock after the old count was read, during the sync of the new record, and before its publication.
   @Test(arguments: [1, 3] as [UInt32]) func unlockDuringTheSyncIsNotUndone(left: UInt32) throws {
     let trace = CallTrace()
     let cache = cache
@@ -101,7 +101,7 @@ import Testing
     #expect(try store.header(for: "key")?.refCount == 0)
   }
 
-  /// S5: each call fails in turn, for good or once; the old record stays and nothing is left behind.
+  /// S5: each call fails, permanently or once; the old record stays unchanged, and no file remains.
   @Test(arguments: [BlobStore.Durability.none, .full]) func storeThatThrowsLeavesTheOldRecord(
     durability: BlobStore.Durability
   ) throws {
@@ -110,7 +110,7 @@ import Testing
     try store.store(payload(10), for: "key", locks: .one)
     var failures = 0
     for call in SystemCall.allCases where call != .close {
-      // After the rename, a failed sync is reported though the new record is in place.
+      // A sync that fails after the rename is reported although the new record is in place.
       trace.onCall { made, path in made == call && !path.string.hasSuffix("/ke") ? .fail(.noSpace) : nil }
       defer { trace.onCall(nil) }
       let before = try cache.snapshot()
@@ -131,7 +131,7 @@ import Testing
       trace.onCall(nil)
       try store.store(payload(10), for: "key", locks: .one)
     }
-    // open, openBeneath (the old record), status, lock, write, rename, renameNoReplace; and sync.
+    // `open`, `openBeneath` (the old record), `status`, `lock`, `write`, `rename`, `renameNoReplace` and `sync`.
     #expect(failures >= (durability == .full ? 8 : 7))
   }
 
@@ -169,7 +169,7 @@ import Testing
     #expect(try store.verify().soundRecords == 1)
   }
 
-  /// S7: what arrives bit by bit.
+  /// S7: input that arrives in small parts.
   @Test(.timeLimit(.minutes(30))) func storesAPipe() throws {
     let store = try cache.store()
     let (readEnd, writeEnd) = try FileDescriptor.pipe()
@@ -196,7 +196,7 @@ import Testing
     let input = try FileDescriptor.open(source, .readOnly, options: .closeOnExec)
     expect(.payloadTooLarge) { try store.store(contentsOf: input, for: "key") }
     try input.close()
-    // Not too large, so that it is read.
+    // Small enough to be read.
     try payload(1000).write(to: URL(filePath: source.string))
     let writeOnly = try FileDescriptor.open(source, .writeOnly, options: .closeOnExec)
     let error = expect(.fileSystem) { try store.store(contentsOf: writeOnly, for: "key") }
@@ -228,7 +228,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(400))
   }
 
-  /// S9: every operation on SPTPersistentCache's records, which stay SPTPersistentCache's.
+  /// S9: every operation accepts SPTPersistentCache's records and keeps their format.
   @Test func referenceRecordsAreTakenByEveryOperation() throws {
     let store = try cache.store()
     let time = UInt64(cache.now)
@@ -270,7 +270,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(5))
   }
 
-  /// By a path, and from a descriptor that is non-blocking.
+  /// From a path, and from a nonblocking descriptor.
   @Test func storesAFileByItsPath() throws {
     let store = try cache.store()
     let source = cache.outside.url("source")
@@ -288,7 +288,7 @@ import Testing
     defer { try? reader.close() }
     try check(fcntl(reader.rawValue, F_SETFL, O_NONBLOCK), "fcntl")
     let thread = Thread {
-      // So that the reader has found nothing before.
+      // A delay, so that the first read finds no data.
       usleep(50_000)
       #expect(throws: Never.self) { try writer.closeAfter { try writer.writeAll(payload(10)) } }
     }
@@ -297,7 +297,7 @@ import Testing
     #expect(try cache.store().load("key")?.payload == payload(10))
   }
 
-  /// S7: a blob's time begins when all of it is there.
+  /// S7: the lifetime of a blob begins when all its input was read.
   @Test(.timeLimit(.minutes(30))) func slowInputDoesNotExpireMeanwhile() throws {
     let (reader, writer) = try FileDescriptor.pipe()
     defer { try? reader.close() }
@@ -306,7 +306,7 @@ import Testing
     let thread = Thread {
       #expect(throws: Never.self) {
         try writer.closeAfter {
-          // More than a pipe holds: the reader has begun.
+          // More than a pipe's capacity, so the reader has started.
           try writer.writeAll(payload(200_000))
           clock.advance(by: 100)
         }
@@ -317,7 +317,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(200_000))
   }
 
-  /// S5: waiting for the input fails.
+  /// S5: waiting for input fails.
   @Test(.timeLimit(.minutes(30))) func inputThatCannotBeWaitedForIsAnError() throws {
     let (reader, writer) = try FileDescriptor.pipe()
     try reader.closeAfter {
@@ -334,7 +334,7 @@ import Testing
     }
   }
 
-  /// S7: blocks of a large file are set aside, and those that it does not need are given back.
+  /// S7: blocks of a large file are reserved, and unused ones are released.
   @Test func blocksOfALargeFileAreSetAside() throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files)
@@ -344,7 +344,7 @@ import Testing
     try store.store(contentsOf: source, for: "key")
     #expect(trace.count(.reserve) == 1 && trace.count(.truncate) == 0)
     #expect(try store.load("key")?.payload == bytes)
-    // It is cut off before it is read.
+    // The source is truncated before it is read.
     trace.onCall { call, _ in
       guard call == .reserve else { return nil }
       trace.onCall(nil)
@@ -361,7 +361,7 @@ import Testing
     #expect(try cache.files() == ["ke/key"])
   }
 
-  /// M6: where a collection makes no room, no try follows.
+  /// M6: if a collection frees no space, the store is not tried again.
   @Test func inputIsNotStoredWhereTheVolumeStaysFull() throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files) { $0.limits.collectsOnStore = true }

@@ -28,7 +28,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(5))
   }
 
-  /// T1: a locked record past its time is live.
+  /// T1: a locked record past its expiry is live.
   @Test func touchRevivesALockedRecord() throws {
     let store = try cache.store()
     try store.store(payload(5), for: "key", locks: .one)
@@ -112,7 +112,7 @@ import Testing
     #expect(try cache.state("ke/key") == before)
   }
 
-  /// K2: SPTPersistentCache says "not found".
+  /// K2: SPTPersistentCache returns "not found" in this case.
   @Test func lockedRecordPastItsTimeCanBeLockedAgain() throws {
     let store = try cache.store()
     try store.store(payload(5), for: "key", ttl: .seconds(1), locks: .one)
@@ -183,7 +183,7 @@ import Testing
     #expect(try cache.snapshot() == before)
   }
 
-  /// K8, L3: a backup made by hard links is what it was, whatever is done to the cache.
+  /// K8, L3: a backup with hard links is not affected by any operation on the cache.
   @Test(arguments: [BlobStore.Durability.none, .barrier, .full]) func otherHardLinksKeepTheirHeader(
     durability: BlobStore.Durability
   ) throws {
@@ -191,7 +191,7 @@ import Testing
     try store.store(payload(300_000), for: "key")
     let backup = cache.outside.path.string + "/backup"
     func linkAgain() throws -> [UInt8] {
-      try? FileManager.default.removeItem(atPath: backup)  // absent the first time
+      try? FileManager.default.removeItem(atPath: backup)  // Absent the first time.
       try check(link(cache.path("ke/key"), backup), "link")
       return try bytes(ofFile: backup)
     }
@@ -231,7 +231,7 @@ import Testing
     }
   }
 
-  /// A record with another name is copied to be locked: one that no load returns is not.
+  /// A record with a second link is copied before it is locked, except if its size exceeds the limit for loads.
   @Test func linkedRecordThatIsTooLargeIsNotCopied() throws {
     try cache.store().store(payload(1000), for: "key")
     try check(link(cache.path("ke/key"), cache.outside.path.string + "/backup"), "link")

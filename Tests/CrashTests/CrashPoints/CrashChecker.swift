@@ -3,17 +3,16 @@ import BlobStore
 import FaultOperations
 import Foundation
 
-/// Runs a scenario with a fault and says what is wrong afterwards.
+/// Runs a scenario with a fault and reports violations afterwards.
 struct CrashChecker {
   let scenario: Scenario
   let directories: StartDirectories
   let plant: String?
-  /// The calls of a run without a fault.
   let calls: [TracedRun.Call]
-  /// What a run without a fault is found to be.
+  /// The violations of a run without a fault.
   let violations: [String]
   private let before: DirectoryState
-  /// The number of the last call that changes the record's file: before it nothing is done, after it all is.
+  /// The number of the last call that changes the record's file. Before it, the operation has no effect.
   private let commitCall: Int
 
   init(_ scenario: Scenario, _ directories: StartDirectories, plant: String? = nil) throws {
@@ -47,8 +46,8 @@ struct CrashChecker {
 
   // MARK: - One run
 
-  /// - Parameter second: what runs next, and a fault in that.
-  /// - Returns: what is wrong.
+  /// - Parameter second: The next operation, and its fault.
+  /// - Returns: The violations.
   func check(_ fault: Fault, then second: (scenario: Scenario, fault: Fault)? = nil) throws -> [String] {
     let workspace = try Workspace()
     try directories.copy(scenario.start, to: workspace.path("cache"))
@@ -68,7 +67,7 @@ struct CrashChecker {
     if let report = run.report { found += checkReport(report, fault, state) }
 
     if let second {
-      // What may come of it depends on the state that was found, not on all that might have been.
+      // The allowed outcome depends on the actual state, not on all allowed states.
       let between = state
       let run = try TracedRun(second.scenario, second.fault, in: workspace)
       if run.end.timedOut { found.append("second: timed out") }
@@ -85,19 +84,19 @@ struct CrashChecker {
     return found.map { "\(scenario): \(fault)\(followed): \($0)" }
   }
 
-  /// What the operation's documentation leaves possible.
+  /// Returns the states that the operation's documentation allows.
   private func allowedStates(of key: String, _ fault: Fault, _ result: OperationResult?) -> Set<KeyState> {
     let steps = OperationModel.steps(
       scenario.operation, on: key, in: before[key], isDisturbed: !fault.mustBeInvisible)
     let after = Set(steps.map(\.state))
     guard let result else { return after.union([before[key]]) }
     if result.outcome != .failed, result.outcome != .busy {
-      // It says that it did it. Of other keys' states its result says nothing.
+      // The operation reports success. Its result describes only its own key.
       return Set(steps.filter { $0.result == nil || $0.result == result }.map(\.state))
     }
-    // It says that it could not: then nothing is changed, unless all was but for syncing it.
+    // The operation reports a failure, so it has changed nothing, or failed only to sync a complete change.
     if scenario.operation.key == nil { return after.union([before[key]]) }
-    // Its old blob goes at its beginning.
+    // A visible store removes the old blob at its beginning.
     if case .storeVisibly = scenario.operation { return after.union([before[key]]) }
     return fault.call <= commitCall ? [before[key]] : after.union([before[key]])
   }
@@ -112,7 +111,7 @@ struct CrashChecker {
     return found
   }
 
-  /// What a process that lived through a fault says, and has left.
+  /// Checks the report of a process that survived a fault, and the files that it left.
   private func checkReport(_ report: ProbeReport, _ fault: Fault, _ state: DirectoryState) -> [String] {
     var found: [String] = []
     let result = report.result
@@ -120,13 +119,13 @@ struct CrashChecker {
       found.append("was noticed: \(result)")
     }
     if case .fail(_, let once) = fault.kind {
-      // What cannot be removed stays, and what cannot be unlocked stays locked while the process lives.
+      // A file that cannot be removed remains. A lock that cannot be released is held until the process ends.
       let call = calls.first { $0.number == fault.call }?.name
       if once, call != "unlinkat", !state.temporary.isEmpty { found.append("left behind: \(state.temporary)") }
       if once, call != "fcntl", call != "flock", !report.held.locks.isEmpty {
         found.append("locks left: \(report.held.locks)")
       }
-      // The root, the control file and the recycling bin stay open; and the subject's subdirectory, once.
+      // The root, the control file and the recycling bin stay open, and so does the subject's subdirectory, once.
       let subdirectories = report.held.descriptors.filter { $0.hasSuffix("/\(Scenario.subject.prefix(2))") }
       if subdirectories.count > 1 || report.held.descriptors.count > 3 + subdirectories.count {
         found.append("open: \(report.held.descriptors)")
@@ -139,7 +138,7 @@ struct CrashChecker {
 
   // MARK: - Afterwards
 
-  /// Goes on working, without any repair, and lets a collection clean up.
+  /// Checks that the next operations work without a repair, and that a collection cleans up.
   private func checkSequel(_ settings: StoreSettings, _ state: DirectoryState) throws -> [String] {
     var settings = settings
     settings.durability = .none

@@ -3,7 +3,7 @@ import FaultOperations
 import TestSupport
 import Testing
 
-/// Kills, torn and short writes and errors at every call of every operation.
+/// Kills, torn and short writes, and errors at every call of every operation.
 @Suite(.whereTracingWorks, .serialized) struct CrashPointTests {
   static let seed = SeededGenerator.announcedSeed(for: "CrashPointTests")
 
@@ -46,7 +46,7 @@ import Testing
       Scenario(operation: .remove(Scenario.subject), start: .unlocked, durability: .full),
     ] + warm
 
-  /// With files to overwrite in the recycling bin: what stores and what displaces.
+  /// Operations that store or supersede, with files to overwrite in the recycling bin.
   static let warm: [Scenario] =
     StartState.warm.flatMap { start in
       [
@@ -61,7 +61,7 @@ import Testing
       Scenario(operation: .store(Scenario.subject, Scenario.newPayload), start: .warmUnlocked, durability: .barrier),
     ]
 
-  /// Stores that start a collection. Its errors are no store's to report: here it is killed only.
+  /// Stores that start a collection. A store does not report the collection's errors, so only kills are tested here.
   static let atLimit: [Scenario] = [.absent, .locked, .unlocked, .warmAbsent, .warmUnlocked].map {
     Scenario(operation: .storeAtLimit(Scenario.subject, Scenario.newPayload), start: $0)
   }
@@ -86,7 +86,7 @@ import Testing
     }
   }
 
-  /// fdopendir(3) asks for the descriptor's status, and was the one place where an interruption was not tried again.
+  /// fdopendir(3) reads the descriptor's status, and was the only call that was not retried after an interruption.
   @Test func interruptedWalkGoesOn() async throws {
     try await FaultRuns.run("interruptions", [StartState.locked]) { start, directories in
       let checker = try CrashChecker(Scenario(operation: .verify, start: start), directories)
@@ -108,7 +108,7 @@ import Testing
       let crashes = PossibleFaults.crashes(checker.calls).filter(\.kills)
       var pairs: [(Fault, FaultOperation, Int)] = []
       for crash in crashes {
-        // A sequel that is shorter than that ends as if there were no fault, and is checked all the same.
+        // A shorter sequel ends as if no fault occurred, and is checked as well.
         for sequel in sequels { for call in 1...24 { pairs.append((crash, sequel, call)) } }
       }
       let chosen = pairs.sampled(6, long: 1000, &generator)

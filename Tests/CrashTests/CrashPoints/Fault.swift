@@ -1,4 +1,4 @@
-/// Something that `crashat` does at a call.
+/// A fault that `crashat` injects at a call.
 struct Fault: CustomStringConvertible {
   enum Kind: Hashable {
     case none
@@ -42,7 +42,7 @@ struct Fault: CustomStringConvertible {
     }
   }
 
-  /// Whether the process does not live to report.
+  /// A Boolean value that indicates whether the fault ends the process before it can report.
   var kills: Bool {
     switch kind {
     case .kill, .torn, .hold(_, _, thenKill: true): true
@@ -50,7 +50,7 @@ struct Fault: CustomStringConvertible {
     }
   }
 
-  /// Whether no caller may notice: interruptions and short transfers are everyday events.
+  /// A Boolean value that indicates whether callers must not notice the fault, like interruptions and short transfers.
   var mustBeInvisible: Bool {
     switch kind {
     case .none, .short, .fail("EINTR", once: true): true

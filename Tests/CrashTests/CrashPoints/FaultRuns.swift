@@ -3,14 +3,14 @@ import Foundation
 import Locks
 import Testing
 
-/// Runs many cases on all cores, and reports how many and what is wrong.
+/// Runs many cases on all cores, and reports their number and violations.
 enum FaultRuns {
   struct Outcome: Sendable {
     var runs = 0
     var violations: [String] = []
   }
 
-  /// - Throws: what kept a case from being run at all.
+  /// - Throws: An error that prevented a case from running.
   static func run<Case: Sendable>(
     _ name: String, _ cases: [Case], _ body: @escaping @Sendable (Case, StartDirectories) throws -> Outcome
   ) async throws {
@@ -25,7 +25,7 @@ enum FaultRuns {
     _ cases: [Case], _ body: @escaping @Sendable (Case, StartDirectories) throws -> Outcome
   ) async throws -> Outcome {
     let directories = try StartDirectories()
-    // Waiting for children blocks a thread, which the cooperative pool has too few of.
+    // Waiting for children blocks a thread, and the cooperative pool has too few threads for that.
     return try await withCheckedThrowingContinuation { continuation in
       DispatchQueue.global().async {
         let sum = Lock(Result<Outcome, any Error>.success(Outcome()))

@@ -4,12 +4,12 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Kills before each system call and each step in shared memory, of every operation on packed records. In the short form
-/// it is a few of them, chosen by chance.
+/// Kills before each system call and each step in shared memory, of every operation on packed records. The short form
+/// runs a random sample.
 @Suite(.serialized) struct PackCrashTests {
   static let seed = SeededGenerator.announcedSeed(for: "PackCrashTests")
 
-  /// What the next process does.
+  /// The operations of the next process.
   static let sequels: [FaultOperation] = [
     .store(PackScenario.subject, PayloadName("sequel", 900), locks: .keep), .lock(PackScenario.subject),
     .store(PackScenario.subject, PayloadName("sequel", 6000)), .remove(PackScenario.subject),
@@ -28,7 +28,7 @@ import Testing
     }
   }
 
-  /// The process that finishes what a dead one has begun is killed too.
+  /// The process that finishes an operation of a killed process is killed too.
   @Test func aSecondKillIsNoWorse() async throws {
     try await Self.run("second kills with packs", PackScenario.all) { scenario, start, generator in
       let run = try Run(scenario, start)
@@ -54,13 +54,13 @@ import Testing
     }
   }
 
-  /// An operation without a kill, and what is compared with it.
+  /// An operation without a kill, which the runs with a kill are compared with.
   struct Run {
     let scenario: PackScenario
     let start: String
     private let steps: [String]
     private let before: KeyState
-    /// What is wrong without a kill.
+    /// The violations without a kill.
     let violations: [String]
 
     init(_ scenario: PackScenario, _ start: String) throws {
@@ -74,7 +74,7 @@ import Testing
       var found = after.flaws
       let model = OperationModel.steps(
         scenario.operation, on: PackScenario.subject, in: before, isDisturbed: false)
-      // What is about no key has no result of its own.
+      // Results are compared only for operations on a key.
       let result = scenario.operation.key == nil ? nil : report?.result.essence
       if report?.result.outcome == .failed
         || !model.contains(where: { $0.state == after.subject && $0.result == result })
@@ -86,7 +86,7 @@ import Testing
       violations = found.map { "\(scenario): \($0)" }
     }
 
-    /// Steps before which a kill leaves something else than before the one in front of it: looks change nothing.
+    /// The steps before which a kill can leave another state than before the previous step; reads change nothing.
     var decisiveSteps: [Int] {
       let looks = [
         "open", "openBeneath", "openCached", "openDirectory", "close", "status", "read", "readCached", "listDirectory",
@@ -97,17 +97,17 @@ import Testing
       return steps.indices.filter { !looks.contains(steps[$0]) && !stripes.contains(steps[$0]) }.map { $0 + 1 }
     }
 
-    /// The steps in memory that processes share, and those between them.
+    /// The steps in shared memory, and the steps between them.
     var stepsInMemory: [Int] {
       let first = steps.firstIndex(of: "announce") ?? steps.startIndex
       return decisiveSteps.filter { $0 > first }
     }
 
     /// - Parameters:
-    ///   - step: before which the operation is killed.
-    ///   - sequel: what the next process does.
-    ///   - second: before which that one is killed; nil for one that lives.
-    /// - Returns: what is wrong.
+    ///   - step: The step before which the operation is killed.
+    ///   - sequel: The operation of the next process.
+    ///   - second: The step before which the next process is killed, or `nil` to let it finish.
+    /// - Returns: The violations.
     func check(killedBefore step: Int, then sequel: FaultOperation, killedBefore second: Int? = nil) throws -> [String]
     {
       var found: [String] = []
@@ -129,7 +129,7 @@ import Testing
       return found.map { "\(scenario): killed before \(step) \(steps[step - 1]), then \(sequel)\(text): \($0)" }
     }
 
-    /// - Returns: the states that the next change may begin with: what is found; or what a stripe announces may come of it.
+    /// - Returns: The states that the next change may start from: the current one, or the announced outcomes.
     private func look(
       at directory: PackDirectory, _ allowed: Set<KeyState>, _ when: String, _ found: inout [String]
     ) throws -> Set<KeyState> {
@@ -137,7 +137,7 @@ import Testing
       if !allowed.contains(state) { found.append("\(when): \(state), not one of \(allowed)") }
       let audit = try directory.audit()
       found += (flaws + audit.flaws).map { "\(when): \($0)" }
-      // By another index, a record that lies there whole would count, published or not.
+      // Another index would include every complete record in the packs, published or not.
       let newest = audit.newest[PackScenario.subject].map {
         KeyState.record(
           payload: PayloadDigest.of($0.payload), refCount: $0.header.refCount, ttl: $0.header.ttl,
@@ -149,7 +149,7 @@ import Testing
       return audit.announced.isEmpty ? [state] : allowed
     }
 
-    /// The next process goes on without any repair, and leaves nothing unfinished.
+    /// Checks that the next process continues without a repair, and finishes everything.
     private func finish(
       _ directory: PackDirectory, _ sequel: FaultOperation, from states: Set<KeyState>, isRebuilt: Bool,
       _ found: inout [String]
@@ -163,11 +163,11 @@ import Testing
         return
       }
       let after = try look(at: directory, Set(expected.map(\.state)), "at last", &found)
-      // A collection may have been at another key's stripe, which nobody has taken since.
+      // A collection may have announced a change under another key's stripe, which no process has taken since.
       if scenario.operation.key != nil {
         found += try directory.audit().announced.map { "at last: still announced: \($0)" }
       }
-      // In each case by what lies there, in some by a process that makes another index.
+      // The packs are checked in every case, and in some cases by a process that rebuilds the index.
       guard isRebuilt else { return }
       let rebuilt = try directory.withoutIndex().state()
       if !after.contains(where: { $0.hasSameRecord(as: rebuilt.subject) }) {
@@ -179,7 +179,7 @@ import Testing
 }
 
 extension KeyState {
-  /// Whether both are the same but for the time of use, which the index alone knows.
+  /// A Boolean value that indicates whether the records agree, apart from the time of use in the index.
   fileprivate func hasSameRecord(as other: KeyState) -> Bool {
     guard case .record(let payload, let refCount, let ttl, _) = self,
       case .record(let otherPayload, let otherRefCount, let otherTTL, _) = other

@@ -5,16 +5,16 @@ import Foundation
 import SystemPackage
 import TestSupport
 
-/// How the key that is operated on stands before, in a directory with packs.
+/// The state of the operation's key before the operation, in a directory with packs.
 enum PackStart: String, CaseIterable {
-  /// There are no packs yet.
+  /// The directory has no packs yet.
   case nothing
   case absent, packed
-  /// In a chunk for durable records.
+  /// The record is stored in a chunk for durable records.
   case lockedDurably
-  /// Too large for a pack.
+  /// The record is too large for a pack.
   case file, lockedFile
-  /// Each record in a chunk of its own, one of which has a dead one, behind a checkpoint.
+  /// Each record has its own chunk behind a checkpoint, and one of the chunks has a dead record.
   case smallChunks
 }
 
@@ -55,7 +55,6 @@ struct PackScenario: CustomStringConvertible {
 }
 
 extension PackStart {
-  /// Makes a directory in this state.
   func build(at directory: String) throws {
     try FileManager.default.createDirectory(
       atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
@@ -82,7 +81,7 @@ extension PackStart {
   }
 }
 
-/// One copy of a start state, and what lies in it.
+/// A copy of a start state, and its content.
 struct PackDirectory {
   let workspace: Workspace
   let scenario: PackScenario
@@ -99,20 +98,20 @@ struct PackDirectory {
 
   var settings: StoreSettings { scenario.settings(path) }
 
-  /// The directory as one without its index, which is made anew.
+  /// Returns a copy of the directory without its index, which is rebuilt.
   func withoutIndex() throws -> PackDirectory {
     let copy = try PackDirectory(scenario, copying: path)
-    // There is none where the process was killed before it was made.
+    // The index does not exist if the process was killed before it was created.
     try? FileManager.default.removeItem(atPath: copy.path + "/.packs/index")
     return copy
   }
 
-  /// Runs the operation in a process of its own.
+  /// Runs the operation in a separate process.
   ///
-  /// - Parameter step: before which it is killed; 0 for none.
+  /// - Parameter step: The step before which the process is killed, or 0 to let it finish.
   func run(_ operation: FaultOperation? = nil, killedBefore step: Int) throws -> ProbeReport? {
     let result = workspace.path("result")
-    try? FileManager.default.removeItem(atPath: result)  // of an earlier run, if there was one
+    try? FileManager.default.removeItem(atPath: result)  // An earlier run may have left it.
     _ = try ChildProcess.spawn(
       [
         FaultTools.probe, path, "--now", String(StoreSettings.standardTime), "--durability",
@@ -123,7 +122,7 @@ struct PackDirectory {
     return try JSONDecoder().decode(ProbeReport.self, from: data)
   }
 
-  /// How the subject stands, as another process loads it; and that the others are as they were.
+  /// Returns the subject's state as another process loads it, and checks that other keys are unchanged.
   func state() throws -> (subject: KeyState, flaws: [String]) {
     let store = try settings.makeStore()
     var flaws: [String] = []

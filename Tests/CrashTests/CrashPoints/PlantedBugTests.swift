@@ -2,8 +2,8 @@ import BlobStore
 import FaultOperations
 import Testing
 
-/// The checks themselves are checked. Each finds its bugs in a probe that has them built in, and finds nothing wrong
-/// with that probe where there is no fault.
+/// Tests the checkers: each finds the bugs that are built into a probe, and reports no violation of that probe
+/// without a fault.
 @Suite(.whereTracingWorks, .serialized) struct PlantedBugTests {
   let directories: StartDirectories
 
@@ -19,7 +19,7 @@ import Testing
     #expect(try !PossibleFaults.crashes(checker.calls).flatMap { try checker.check($0) }.isEmpty)
   }
 
-  /// A recycled file that takes its place before it is whole.
+  /// A recycled file that is published before it is complete.
   @Test func crashesFindTheFileThatIsPublishedTooEarly() throws {
     let checker = try CrashChecker(
       Scenario(operation: Self.store, start: .warmUnlocked), directories, plant: "publishesBeforeWriting")
@@ -65,7 +65,7 @@ import Testing
 
   private func expectFound(_ checker: InterleavingChecker) throws {
     #expect(try !findings(checker).isEmpty)
-    // Without the bug, nothing: else it would not be the bug that is found.
+    // The violation must disappear without the bug. Otherwise, the checker has found something else.
     var sound = checker
     sound.firstPlant = nil
     sound.secondPlant = nil

@@ -1,19 +1,19 @@
 import TestSupport
 
-/// Which faults to try at the calls of a run.
+/// The faults to inject at the calls of a run.
 enum PossibleFaults {
   static let errors = [
     "EIO", "ENOSPC", "EDQUOT", "EROFS", "EACCES", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "ESTALE",
   ]
 
-  /// A kill before every call, and in the middle of every write of a payload; a short count at every transfer.
+  /// Returns a kill before every call and in the middle of every payload write, and a short count at every transfer.
   static func crashes(_ calls: [TracedRun.Call]) -> [Fault] {
     calls.flatMap { call -> [Fault] in
       var faults = [Fault(call: call.number, kind: .kill)]
       guard let count = call.bytes, count > 1 else { return faults }
-      // A header that is changed in place is 64 bytes of one page. The kernel copies them without looking at signals,
-      // so a process cannot be killed half-way. 145 million reads of the torture never saw it torn. A short count,
-      // which a full volume gives, is another matter.
+      // A header that is changed in place is 64 bytes of one page. The kernel copies them without checking for
+      // signals, so a kill cannot interrupt it. 145 million reads of the torture test never saw a torn header. A
+      // short count, which a full volume causes, is tested nevertheless.
       let isNew = call.path.contains(".tmp-") || call.path.contains("/#")
       let isHeaderInPlace = call.effect == "write" && !isNew
       if call.effect == "write", !isHeaderInPlace {
@@ -28,7 +28,7 @@ enum PossibleFaults {
     Set([1, count / 2, count - 1]).sorted()
   }
 
-  /// Every error at every call, once and from then on.
+  /// Returns every error at every call, once and permanently.
   static func errors(_ calls: [TracedRun.Call]) -> [Fault] {
     calls.flatMap { call in
       errors.flatMap { error in
@@ -37,14 +37,14 @@ enum PossibleFaults {
     }
   }
 
-  /// An interruption of every call; once, for it is tried again.
+  /// Returns one interruption of every call, because the call is retried.
   static func interruptions(_ calls: [TracedRun.Call]) -> [Fault] {
     calls.map { Fault(call: $0.number, kind: .fail("EINTR", once: true)) }
   }
 }
 
 extension Array {
-  /// So many, chosen by the seed; in the long form all, or as many as that says.
+  /// Returns a sample of this size that the seed determines. The long form has its own size, by default all elements.
   func sampled(_ count: Int, long: Int = .max, _ generator: inout SeededGenerator) -> [Element] {
     Array(shuffled(using: &generator).prefix(FaultTools.isLong ? long : count))
   }

@@ -2,7 +2,7 @@ import BlobStore
 import FaultOperations
 import Foundation
 
-/// Holds one operation at a call while another runs, and says what is wrong afterwards.
+/// Holds one operation at a call while another runs, and reports violations afterwards.
 struct InterleavingChecker {
   let first: Scenario
   let second: FaultOperation
@@ -10,10 +10,10 @@ struct InterleavingChecker {
   var firstPlant: String?
   var secondPlant: String?
 
-  /// How long the second operation waits for a lock where the first does not go on before it has ended.
+  /// The lock timeout of the second operation, in case the first one continues only after it has ended.
   static let deadlineMilliseconds = 60
 
-  /// The calls of the first operation alone.
+  /// Returns the calls of the first operation when it runs without the second.
   func calls() throws -> [TracedRun.Call] {
     let workspace = try Workspace()
     try directories.copy(first.start, to: workspace.path("cache"))
@@ -22,8 +22,8 @@ struct InterleavingChecker {
 
   // MARK: - Serial orders
 
-  /// The first operation is held until the second has ended or waits, then goes on: both must have taken effect one
-  /// after the other, their results included.
+  /// Holds the first operation until the second has ended or waits, and then continues it. The outcome must equal one
+  /// of the serial orders, including the results.
   func checkOrder(at call: Int) throws -> [String] {
     let workspace = try Workspace()
     try directories.copy(first.start, to: workspace.path("cache"))
@@ -58,18 +58,18 @@ struct InterleavingChecker {
     return described(found, call)
   }
 
-  /// An operation and what it said of itself.
+  /// An operation and its reported result.
   private typealias Answered = (operation: FaultOperation, result: OperationResult)
 
-  /// The states in which a key may end, given that the operations answered so.
+  /// Returns the states in which a key may end, considering the results of both operations.
   private func orders(_ a: Answered, _ b: Answered, _ key: String, _ state: KeyState) -> [KeyState] {
     steps(a, key, state).flatMap { steps(b, key, $0) }
   }
 
   private func steps(_ one: Answered, _ key: String, _ state: KeyState) -> [KeyState] {
-    // A second collector leaves everything to the first.
+    // A second collector leaves the work to the first.
     if case .collect = one.operation, one.result.outcome == .busy { return [state] }
-    // What an operation on one key answers says nothing of the others; one on all must have done it.
+    // An operation on one key does not report on other keys; an operation on all keys must report success.
     let needsNoResult = one.operation.key != nil || one.result.outcome == .done
     return OperationModel.steps(one.operation, on: key, in: state, isDisturbed: true)
       .filter { step in step.result.map { $0 == one.result.essence } ?? needsNoResult }
@@ -82,7 +82,7 @@ struct InterleavingChecker {
 
   // MARK: - A holder that does not go on
 
-  /// The first operation stops at a call, then dies there or goes on; meanwhile a load and the second operation run.
+  /// Stops the first operation at a call, runs a load and the second operation, and kills or continues the first one.
   func checkStopped(at call: Int, thenKill: Bool) throws -> [String] {
     let workspace = try Workspace()
     try directories.copy(first.start, to: workspace.path("cache"))
@@ -105,17 +105,17 @@ struct InterleavingChecker {
     guard let loaded = run.others[0], let changed = run.others[1] else {
       return described(found + ["no report of the others: \(run.end)"], call)
     }
-    // Half done or not, the first operation has taken effect by then or it has not.
+    // The first operation has either taken effect by then or not, even if it is unfinished.
     let done = OperationModel.steps(first.operation, on: Scenario.subject, in: before, isDisturbed: true)
     let midway = [before] + done.map(\.state)
     let answers = midway.flatMap {
       OperationModel.steps(load, on: Scenario.subject, in: $0, isDisturbed: true).map(\.result)
     }
     if !answers.contains(loaded.result.essence) { found.append("a load answers \(loaded.result)") }
-    // A load that waited would wait for as long as the first operation is held: for ever.
+    // A load that waited would wait forever, because the first operation is held.
     let deadline = Double(Self.deadlineMilliseconds) / 1000
     if loaded.seconds > 1 { found.append("a load takes \(loaded.seconds) s") }
-    // Generous above, for a machine that has other things to do.
+    // The upper limit is generous, for a busy machine.
     switch changed.result.outcome {
     case .busy where changed.seconds < deadline: found.append("busy after only \(changed.seconds) s")
     case .busy where changed.seconds > deadline + 2: found.append("busy only after \(changed.seconds) s")
@@ -128,7 +128,7 @@ struct InterleavingChecker {
     if let firstResult {
       possible = ordersUnlessBusy((first.operation, firstResult), second, before)
     } else {
-      // Killed: it is done, or it is not, before or after the second.
+      // The killed operation has taken effect or not, before or after the second one.
       for result in done.map(\.result) {
         possible += ordersUnlessBusy((first.operation, result ?? OperationResult(.done)), second, before)
       }
@@ -138,7 +138,7 @@ struct InterleavingChecker {
       OperationModel.steps(load, on: Scenario.subject, in: $0, isDisturbed: true).map(\.state)
     }
     if !possible.contains(after) { found.append("was \(before), is \(after), results \(changed.result.essence)") }
-    // Nobody holds anything now.
+    // No process holds a lock now.
     let follower = FaultOperation.store(Scenario.subject, PayloadName("sequel", 700))
     var patient = settings
     patient.durability = .none
@@ -155,8 +155,8 @@ struct InterleavingChecker {
 }
 
 extension [TracedRun.Call] {
-  /// Calls before which another operation makes a difference. Without closes, and without looks at a status that no
-  /// operation changes.
+  /// The calls before which another operation makes a difference. Closes are excluded, and so are reads of a status
+  /// that no operation changes.
   var decisive: [TracedRun.Call] {
     filter { call in
       switch call.effect {

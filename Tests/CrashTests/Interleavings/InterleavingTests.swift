@@ -3,7 +3,7 @@ import FaultOperations
 import TestSupport
 import Testing
 
-/// Two processes on one key, one of them held at a call of its own.
+/// Two processes on one key, one of which is held at a call.
 @Suite(.whereTracingWorks, .serialized) struct InterleavingTests {
   static let seed = SeededGenerator.announcedSeed(for: "InterleavingTests")
 
@@ -39,7 +39,7 @@ import Testing
       var generator = SeededGenerator(seed: pair.seed)
       let checker = InterleavingChecker(first: pair.first, second: pair.second, directories: directories)
       let all = try checker.calls()
-      // The short form holds at every call that matters in one start state, and at some in the others.
+      // The short form holds at every decisive call in one start state, and at a sample in the others.
       let calls =
         FaultTools.isLong
         ? all : pair.first.start == .locked ? all.decisive : all.decisive.sampled(1, &generator)
@@ -73,7 +73,7 @@ import Testing
       var generator = SeededGenerator(seed: one.seed)
       let checker = InterleavingChecker(first: one.holder, second: one.writer, directories: directories)
       let calls = try checker.calls()
-      // The short form kills where it matters where the holder died.
+      // The short form kills only at calls where the position of the dead process matters.
       let deadly = FaultTools.isLong ? calls : calls.decisive
       let ways = deadly.map { ($0.number, true) } + calls.sampled(6, &generator).map { ($0.number, false) }
       return FaultRuns.Outcome(

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// Which of very many faults a run tries is the seed's choice.
+/// The seed determines the sample of faults that a run injects.
 @Suite struct ReplayTests {
   @Test func aSeedReplaysItsSample() {
     let faults = Array(1...1000)

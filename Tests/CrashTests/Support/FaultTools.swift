@@ -2,15 +2,15 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The programs that the fault tests run, as the build puts them beside the tests.
+/// The programs of the fault tests, which the build places next to the tests.
 enum FaultTools {
   static let crashat = Programs.built("crashat").path
   static let probe = Programs.built("faultprobe").path
 
-  /// The long form runs everything; the short one, a sample where there is too much for a minute.
+  /// The long form runs all cases; the short one runs a sample if all would take more than a minute.
   static let isLong = ProcessInfo.processInfo.environment["BLOBCACHE_TEST_LONG"] == "1"
 
-  /// Why nothing can be tested here; nil if it can. Containers may forbid tracing.
+  /// The reason why the tests cannot run, or `nil` if they can. Containers may forbid tracing.
   static let obstacle: String? = {
     #if os(Linux)
       for tool in [crashat, probe] where !FileManager.default.isExecutableFile(atPath: tool) {
@@ -32,7 +32,7 @@ enum FaultTools {
 }
 
 extension Trait where Self == ConditionTrait {
-  /// Skips, visibly, where processes cannot be traced.
+  /// Skips a test visibly if processes cannot be traced.
   static var whereTracingWorks: Self {
     .enabled(if: FaultTools.obstacle == nil, Comment(rawValue: FaultTools.obstacle ?? ""))
   }

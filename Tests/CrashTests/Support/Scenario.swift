@@ -4,14 +4,14 @@ import FaultOperations
 import Foundation
 import SystemPackage
 
-/// How the key that is operated on stands before.
+/// The state of the operation's key before the operation.
 enum StartState: String, CaseIterable {
   case absent, locked, unlocked, expired, damaged
-  /// There is not even a directory.
+  /// The directory does not exist.
   case nothing
-  /// Locked, in a directory that no version of this library has changed yet.
+  /// The record is locked, in a directory that no version of this library has changed yet.
   case withoutControlFile
-  /// The recycling bin holds files for every size that is stored.
+  /// The recycling bin has files for every size that is stored.
   case warmAbsent, warmUnlocked, warmLocked
 
   static let warm: [StartState] = [.warmAbsent, .warmUnlocked, .warmLocked]
@@ -26,15 +26,15 @@ struct Scenario: CustomStringConvertible {
 
   var description: String { "\(operation) on \(start), durability \(durability)" }
 
-  /// The key that single-key operations are about.
+  /// The key of single-key operations.
   static let subject = "subject"
   static let subjectFile = "su/subject"
   static let now = StoreSettings.standardTime
   static let oldPayload = PayloadName("old", 3000)
   static let newPayload = PayloadName("new", 5000)
 
-  /// Other keys: a neighbour in the subdirectory that has long expired but is locked, one elsewhere, one locked at the
-  /// root, one for the collector to take.
+  /// Other keys: an expired, locked neighbour in the subdirectory; a key in another subdirectory; a locked key at the
+  /// root; a key that the collector removes.
   static let others = ["su-neighbour", "other", "x", "gone"]
 
   func settings(_ directory: String) -> StoreSettings {
@@ -47,7 +47,6 @@ struct Scenario: CustomStringConvertible {
 }
 
 extension StartState {
-  /// Makes a directory in this state.
   func build(at directory: String) throws {
     guard self != .nothing else { return }
     try FileManager.default.createDirectory(
@@ -65,7 +64,7 @@ extension StartState {
     try store("x", PayloadName("x", 100), age: 50, locks: 1)
     try store("gone", PayloadName("gone", 400), age: 10_000, locks: 0)
     if Self.warm.contains(self) {
-      // Their digests are low: any key's record may overwrite them.
+      // Their digests are low, so any key's record may overwrite them.
       let dead = [("bea", 4500), ("beb", 8000), ("bec", 600), ("bed", 2500), ("bef", 3500)]
       for (key, byteCount) in dead { try store(key, PayloadName("warm", byteCount), age: 50, locks: 0) }
       var settings = StoreSettings(directory: FilePath(directory))
@@ -82,7 +81,7 @@ extension StartState {
       try store(Scenario.subject, Scenario.oldPayload, age: 100, locks: 0)
       let file = URL(filePath: directory).appending(path: Scenario.subjectFile)
       var bytes = try Data(contentsOf: file)
-      // In the header, which every operation on the key reads.
+      // The damage is in the header, which every operation on the key reads.
       bytes[bytes.startIndex + 20] ^= 0x10
       let handle = try FileHandle(forWritingTo: file)
       try handle.write(contentsOf: bytes)
@@ -92,7 +91,7 @@ extension StartState {
   }
 }
 
-/// Directories in every start state, made once for a test and copied for each of its runs.
+/// Directories in every start state, created once for a test and copied for each of its runs.
 final class StartDirectories: Sendable {
   private let workspace: Workspace
 

@@ -3,7 +3,7 @@ import FaultOperations
 import Foundation
 import TestSupport
 
-/// A probe's run under `crashat`, and what came of it.
+/// A probe's run under `crashat`, and its outcome.
 struct TracedRun {
   struct Call: Decodable {
     var number: Int
@@ -23,12 +23,12 @@ struct TracedRun {
     var otherBlocked: Bool
   }
 
-  /// Only of a run whose calls were asked for.
+  /// The calls, if the run recorded them.
   var calls: [Call] = []
   var end: End
-  /// nil if the probe did not live to write it.
+  /// The probe's report, or `nil` if the probe did not survive to write it.
   var report: ProbeReport?
-  /// What the other command's probes reported, one after the other.
+  /// The reports of the other command's probes, in order.
   var others: [ProbeReport?] = []
 
   struct NoLog: Error {
@@ -42,7 +42,7 @@ struct TracedRun {
   ) throws {
     let log = workspace.path("log")
     let result = workspace.path("result")
-    try? FileManager.default.removeItem(atPath: result)  // of an earlier run, if there was one
+    try? FileManager.default.removeItem(atPath: result)  // An earlier run may have left it.
     let command = Self.probe(scenario, workspace, result: result, plant: plant)
     let status = try ChildProcess.spawn(
       [FaultTools.crashat, "--root", workspace.path("cache"), "--log", log, "--timeout", "30"] + fault.arguments
@@ -77,7 +77,7 @@ struct TracedRun {
     ] + (plant.map { ["--plant", $0] } ?? []) + scenario.operation.arguments
   }
 
-  /// The arguments as a line for a shell; nothing in it needs more quoting than this.
+  /// Returns the arguments as a shell command. They contain no character that needs more quoting.
   static func shellLine(_ arguments: [String]) -> String {
     arguments.map { "'\($0)'" }.joined(separator: " ")
   }

@@ -1,9 +1,9 @@
 import Foundation
 
-/// A directory for one run's files, removed with the last reference to it.
+/// A directory for the files of one run, which is removed with its last reference.
 ///
-/// In memory where that can be had: what a kill leaves does not depend on the medium, and syncs of a thousand runs need
-/// not wait for one. The long form uses the directory for temporary files, on whatever that lies.
+/// It is stored in memory if possible, because the effect of a kill does not depend on the medium, and the syncs of a
+/// thousand runs need not wait for one. The long form uses the temporary directory on any medium.
 final class Workspace: Sendable {
   let root: URL
 
@@ -17,7 +17,7 @@ final class Workspace: Sendable {
   }
 
   deinit {
-    // A leftover in a directory of temporary files does no harm.
+    // A leftover in a temporary directory is harmless.
     try? FileManager.default.removeItem(at: root)
   }
 

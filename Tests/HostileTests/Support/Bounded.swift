@@ -11,15 +11,15 @@ import Locks
   import Android
 #endif
 
-/// Runs something on a thread of its own, and gives it up when it hangs.
+/// Runs a closure on a separate thread, and abandons it when it hangs.
 enum Bounded {
   private final class Box<Result: Sendable>: Sendable {
     let result = Lock<Result?>(nil)
     let isDone = DispatchSemaphore(value: 0)
   }
 
-  /// - Parameter user: whose permissions the thread has, on Linux and as root; nil for the process's own.
-  /// - Returns: nil if `body` did not end in time. Its thread is left behind then: nothing can end it.
+  /// - Parameter user: The user whose permissions the thread has (Linux, as root), or `nil` for the process's user.
+  /// - Returns: The result, or `nil` if `body` did not end in time. Its thread leaks, because it cannot be ended.
   static func run<Result: Sendable>(
     seconds: Double, as user: UInt32? = nil, _ body: @escaping @Sendable () -> Result
   ) -> Result? {
@@ -37,13 +37,13 @@ enum Bounded {
   }
 }
 
-/// Another user's permissions for one thread: setfsuid(2), for which Linux drops the powers over files that root has.
+/// Another user's permissions for one thread: setfsuid(2), for which Linux drops root's privileges over files.
 enum FileSystemUser {
   private typealias SetUser = @convention(c) (UInt32) -> CInt
 
   static let nobody: UInt32 = 65_534
 
-  /// The library's call, which Swift's C library module does not show; nil if the library lacks it.
+  /// The library's function, which Swift's C library module does not import, or `nil` if the library lacks it.
   private static let set: SetUser? = dlsym(nil, "setfsuid").map { unsafeBitCast($0, to: SetUser.self) }
 
   static var isAvailable: Bool { geteuid() == 0 && set != nil }

@@ -17,11 +17,11 @@ import TestSupport
   import Android
 #endif
 
-/// A cache directory in use, with a directory beside it that nothing in the cache may reach.
+/// A cache directory in use, next to a directory that the cache must not reach.
 final class HostileCache: Sendable {
   static let goodKey: BlobKey = "good"
   static let goodPayload = Data("a payload that stays".utf8)
-  /// The key in whose place hostile things are put; its record lies in a subdirectory.
+  /// The key that hostile things replace. Its record is stored in a subdirectory.
   static let oddKey: BlobKey = "odd"
   static let oddPath = "od/odd"
   static let outsidePayload = Data("not for you".utf8)
@@ -33,15 +33,15 @@ final class HostileCache: Sendable {
   private let packs: Bool
   private let planted = Lock<[FilePath]>([])
 
-  /// Paths that must stay as they are, with all below them.
+  /// Paths that must remain unchanged, including their content.
   var foreign: [FilePath] { planted.withLock { $0 } }
 
   func addForeign(_ paths: [FilePath]) { planted.withLock { $0 += paths } }
 
   /// - Parameters:
-  ///   - user: to whom the directory belongs; nil for this process's own. The group stays: a thread that acts as another
-  ///     user may not give files to groups.
-  ///   - packs: whether small records lie in packs, but for those that have to stay.
+  ///   - user: The owner of the directory, or `nil` for this process's user. The group does not change, because a
+  ///     thread that acts as another user must not set groups.
+  ///   - packs: A Boolean value that indicates whether small records are stored in packs, except for pinned ones.
   init(user: UInt32?, packs: Bool = false) throws {
     temporary = try TemporaryDirectory(inMemory: true)
     root = temporary.path.appending("root")
@@ -52,7 +52,7 @@ final class HostileCache: Sendable {
     try store.store(Self.goodPayload, for: Self.goodKey)
     try store.store(Self.goodPayload, for: "pinned", locks: .one)
     if packs { try makeStore().store(Self.goodPayload, for: Self.oddKey) }
-    // What would be a record of the odd key if it were found by way of a link.
+    // This would be the odd key's record if the cache followed a link.
     try makeStore(at: outside, packing: .off).store(Self.outsidePayload, for: Self.oddKey)
     try write(Array("keep".utf8), to: outside.appending("keep"))
     if let user {
@@ -63,7 +63,7 @@ final class HostileCache: Sendable {
   }
 
   deinit {
-    // Links first: what is removed is below this directory, and names that are no text go too.
+    // This removes links instead of following them, and names that are not text.
     RawDirectory.removeTree(temporary.path)
   }
 
@@ -93,7 +93,7 @@ final class HostileCache: Sendable {
     if let user { try require(path.withPlatformString { lchown($0, user, .max) }, "lchown") }
   }
 
-  /// Makes room for a thing: what lies there goes, what it lies in is made.
+  /// Removes the file at a path, and creates its parent directory.
   func clear(_ name: String) throws -> FilePath {
     let path = path(name)
     RawDirectory.removeTree(path)

@@ -4,7 +4,7 @@ import Foundation
 import SystemPackage
 import Testing
 
-/// Every operation of a store, made on the odd key where it takes one.
+/// The operations of a store, applied to the odd key if they take one.
 enum HostileOperation: String, CaseIterable, CustomTestStringConvertible {
   case store, storeLocked, storeKeepingLocks, storeContents
   case load, loadUntouched, loadPrefix, contains, header
@@ -15,7 +15,7 @@ enum HostileOperation: String, CaseIterable, CustomTestStringConvertible {
 
   var testDescription: String { rawValue }
 
-  /// What an operation answered, as far as a test looks at it.
+  /// The result of an operation, as far as a test checks it.
   struct Answer: Sendable {
     var payload: Data?
     var error: BlobStoreError?
@@ -63,13 +63,13 @@ enum HostileOperation: String, CaseIterable, CustomTestStringConvertible {
   }
 
   private func storeContents(in store: BlobStore) throws(BlobStoreError) {
-    // The end of a file that is always empty: an input like any other.
+    // The null device is an empty input, which is stored like any other.
     guard let input = try? FileDescriptor.open("/dev/null", .readOnly) else { return }
     defer { try? input.close() }
     try store.store(contentsOf: input, for: HostileCache.oddKey)
   }
 
-  /// Whether records other than the odd key's may be gone afterwards.
+  /// A Boolean value that indicates whether the operation may remove records of other keys.
   var removesOthers: Bool {
     switch self {
     case .removeAll, .removeUnlocked: true
@@ -77,7 +77,7 @@ enum HostileOperation: String, CaseIterable, CustomTestStringConvertible {
     }
   }
 
-  /// Whether it is about the directory as a whole, so that one odd thing in it is no reason to fail.
+  /// A Boolean value that indicates whether the operation covers the directory, so one odd thing must not fail it.
   var isAboutAll: Bool {
     switch self {
     case .records, .recordsPrefix, .usage, .usageEstimate, .verify, .hint, .collect, .collectDryRun, .collectToLimit:
@@ -86,7 +86,6 @@ enum HostileOperation: String, CaseIterable, CustomTestStringConvertible {
     }
   }
 
-  /// Whether it changes the directory.
   var isChange: Bool {
     switch self {
     case .store, .storeLocked, .storeKeepingLocks, .storeContents, .touch, .lock, .unlock, .unlockForce, .remove,

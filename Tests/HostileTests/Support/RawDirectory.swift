@@ -10,7 +10,7 @@ import SystemPackage
   import Android
 #endif
 
-/// Directories by the bytes of their names, which need be no text.
+/// Directory functions for names that need not be text.
 enum RawDirectory {
   static func names(in path: FilePath) -> [FilePath.Component] {
     guard let handle = path.withPlatformString({ opendir($0) }) else { return [] }
@@ -26,7 +26,7 @@ enum RawDirectory {
     return names
   }
 
-  /// Removes what lies at a path, with all below it; the foundation's way stops at names that are no text.
+  /// Removes a file or a directory tree. Foundation's function fails for names that are not text.
   static func removeTree(_ path: FilePath) {
     if path.withPlatformString({ unlink($0) }) == 0 { return }
     _ = path.withPlatformString { chmod($0, 0o700) }

@@ -12,7 +12,7 @@ import TestSupport
   import Android
 #endif
 
-/// Everything at and below a path: what each thing is and holds, by its name's bytes.
+/// The type and content of everything at and below a path, by the bytes of names.
 struct TreeSnapshot: Equatable {
   struct Node: Equatable {
     var mode: UInt32
@@ -22,13 +22,13 @@ struct TreeSnapshot: Equatable {
     var modifiedSeconds: Int64
     var modifiedNanoseconds: Int64
     var linkTarget: [CChar]?
-    /// nil for a thing that is no file, may not be read, or is too large to be read.
+    /// The checksum, or `nil` if the node is not a file, not readable, or too large.
     var checksum: UInt32?
   }
 
   private(set) var nodes: [FilePath: Node] = [:]
 
-  /// - Parameter paths: symbolic links among them, and below, are not followed.
+  /// - Parameter paths: The paths to include. Symbolic links are not followed.
   init(of paths: [FilePath]) {
     for path in paths { add(path) }
   }
@@ -64,7 +64,7 @@ struct TreeSnapshot: Equatable {
     return crc.value
   }
 
-  /// What differs, for people.
+  /// Returns a readable description of the differences.
   func difference(to other: TreeSnapshot) -> String {
     var lines: [String] = []
     for path in Set(nodes.keys).union(other.nodes.keys).sorted(by: { $0.string < $1.string }) {

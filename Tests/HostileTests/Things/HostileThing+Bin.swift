@@ -13,10 +13,10 @@ import TestSupport
 #endif
 
 extension HostileThing {
-  /// What has the name of the recycling bin, or lies in it under a name that it gives.
+  /// Things that have the name of the recycling bin, or that are stored in it under one of its names.
   static let bins: [HostileThing] =
     (OddKind.allCases.filter { $0 != .directory }).map { kind in
-      // Of a directory, what it holds: files may come and go there.
+      // For a directory the content is checked, because the cache may add and remove files there.
       HostileThing(name: "bin: \(kind)", foreign: [kind == .fullDirectory ? ".recycled/file" : ".recycled"]) { cache in
         try kind.make(".recycled", in: cache)
       }
@@ -63,7 +63,7 @@ extension HostileThing {
       }
     }
 
-  /// Names that the bin gives.
+  /// Names that the bin generates.
   private static let names = ["0", "1", "ffffffffffffffff"].map(RecycledName.of)
 
   private static func fill(_ cache: HostileCache) throws {

@@ -13,7 +13,7 @@ import TestSupport
 #endif
 
 extension HostileThing {
-  /// What has the name of the control file.
+  /// Things that have the name of the control file.
   static let controls: [HostileThing] =
     OddKind.allCases.map { kind in
       HostileThing(name: "control: \(kind)", foreign: [".blobcache"], rest: .looking) { cache in
@@ -68,7 +68,7 @@ extension HostileThing {
   }
 }
 
-/// Control files by Spec/ControlFile.md.
+/// Control files according to Spec/ControlFile.md.
 enum ControlBytes {
   static let count = Int64(ControlLayout.byteCount)
 
@@ -91,13 +91,13 @@ enum ControlBytes {
   private static func filled(_ range: Range<Int>) -> [UInt8] {
     var bytes = header + [UInt8](repeating: 0, count: range.upperBound - 16)
     for index in range { bytes[index] = 0xFF }
-    // The words that say that the rest is there.
+    // The words that mark the rest as present.
     if range.lowerBound < 4096 { put(1 as UInt64, at: range.lowerBound, in: &bytes) }
     return bytes
   }
 }
 
-/// Random bytes, always the same.
+/// Random bytes from a fixed seed.
 enum SeededBytes {
   static func make(count: Int) -> [UInt8] {
     var generator = SeededGenerator(seed: 1)

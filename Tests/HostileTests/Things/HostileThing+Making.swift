@@ -13,12 +13,12 @@ import TestSupport
   import Android
 #endif
 
-/// Kinds of things that can take a name where a file is expected.
+/// Kinds of things that can occupy a name where a file is expected.
 enum OddKind: String, CaseIterable {
   case directory, fullDirectory, fifo, unixSocket, linkToGood, linkOutside, linkDangling, linkLoop, linkToRoot,
     linkToDevice
 
-  /// Puts it at a name, in the place of the thing that is there.
+  /// Creates the thing at a name, and replaces the existing file.
   func make(_ name: String, in cache: HostileCache) throws {
     let path = try cache.clear(name)
     func link(to target: String) throws {
@@ -31,7 +31,7 @@ enum OddKind: String, CaseIterable {
       try cache.write([1], to: path.appending("file"))
     case .fifo: try cache.require(path.withPlatformString { mkfifo($0, 0o600) }, "mkfifo")
     case .unixSocket:
-      // An address is short.
+      // A socket address has a short path.
       let made = cache.outside.appending("socket")
       try Self.makeSocket(at: made)
       try cache.require(
@@ -69,9 +69,9 @@ enum OddKind: String, CaseIterable {
   }
 }
 
-/// Headers for files in the odd key's place.
+/// Headers for files at the odd key's path.
 enum OddHeader {
-  /// - Parameter checksum: nil for a record without one.
+  /// - Parameter checksum: The payload checksum, or `nil` for a record without one.
   static func bytes(payloadSize: UInt64, checksum: UInt32? = nil, locked: Bool = false) -> [UInt8] {
     var header = RecordHeader(
       refCount: locked ? 1 : 0, updateTime: UInt64(clamping: Int64(Date().timeIntervalSince1970)),

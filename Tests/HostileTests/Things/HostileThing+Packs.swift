@@ -13,12 +13,12 @@ import TestSupport
 #endif
 
 extension HostileThing {
-  /// What has the name of the directory of packs, of a pack, or of something beside it. The odd key's record is packed.
+  /// Things that have the name of the packs' directory, of a pack, or of a file next to it. The odd key is packed.
   static let packs = directories + inPlaces + contents
 
   private static let directories: [HostileThing] =
     (OddKind.allCases.filter { $0 != .directory }).map { kind in
-      // Of a directory, what it holds: packs may be made there.
+      // For a directory the content is checked, because the cache may create packs there.
       packs("\(kind)", foreign: [kind == .fullDirectory ? ".packs/file" : ".packs"]) { try kind.make(".packs", in: $0) }
     } + [
       owned(".packs"), owned(".packs/index", rest: .nothing), owned(".packs/p-0"), permissions("mode 0", 0),

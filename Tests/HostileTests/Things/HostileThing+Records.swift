@@ -16,7 +16,7 @@ import TestSupport
 private let tebibyte: Int64 = 1 << 40
 
 extension HostileThing {
-  /// What is no file, in the place of a record: left alone by everything.
+  /// Things that are not files at a record's path, which every operation leaves unchanged.
   static let atTheRecord: [HostileThing] =
     OddKind.allCases.map { kind in
       HostileThing(name: "record: \(kind)", foreign: [HostileCache.oddPath]) {
@@ -34,7 +34,7 @@ extension HostileThing {
       },
     ]
 
-  /// Files in the place of a record, that are the cache's own and hold what no record holds.
+  /// Files at a record's path that belong to the cache, but contain no valid record.
   static let files: [HostileThing] =
     [0, 1, 4, 32, 63, 64].map { count in
       file("\(count) zero bytes", [UInt8](repeating: 0, count: count))
@@ -80,7 +80,7 @@ extension HostileThing {
       },
     ]
 
-  /// What has the name of a subdirectory, or keeps one from being used.
+  /// Things that have the name of a subdirectory, or prevent its use.
   static let atTheSubdirectory: [HostileThing] =
     [OddKind.fifo, .unixSocket, .linkDangling, .linkLoop, .linkToRoot, .linkToDevice, .linkToGood].map { kind in
       HostileThing(name: "subdirectory: \(kind)", foreign: ["od"]) { try kind.make("od", in: $0) }

@@ -48,7 +48,7 @@ extension HostileThing {
       },
     ]
 
-  /// Look-alikes of temporary files.
+  /// Things that look like temporary files.
   static let temporaries: [HostileThing] =
     OddKind.allCases.map { kind in
       HostileThing(name: "temporary: \(kind)", foreign: [".tmp-1", "od/.tmp-1"]) {
@@ -65,7 +65,7 @@ extension HostileThing {
         for name in [".tmp-1", "od/.tmp-2"] {
           let path = try cache.clear(name)
           try cache.write([1], to: path)
-          // Left open: the lock is to outlast the operation, and goes with the process.
+          // The descriptor stays open, because the lock must outlast the operation. It ends with the process.
           let descriptor = path.withPlatformString { open($0, O_RDONLY | O_CLOEXEC) }
           try cache.require(flock(descriptor, LOCK_EX | LOCK_NB), "flock")
         }
@@ -80,7 +80,7 @@ extension HostileThing {
       },
     ]
 
-  /// What has the name of the quarantine, with a damaged file that a load would put there.
+  /// Things that have the name of the quarantine, with a damaged file that a load would move there.
   static let quarantines: [HostileThing] =
     (OddKind.allCases.filter { $0 != .directory && $0 != .fullDirectory }).map { kind in
       HostileThing(name: "quarantine: \(kind)", foreign: [".quarantine"], policy: .quarantine) { cache in

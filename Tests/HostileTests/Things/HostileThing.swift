@@ -1,29 +1,29 @@
 import BlobStore
 import Testing
 
-/// One odd thing in a cache directory.
+/// An odd thing in a cache directory.
 struct HostileThing: Sendable, CustomTestStringConvertible {
-  /// What can be done with the rest of the cache.
+  /// The operations that still work on the rest of the cache.
   enum Rest: Sendable {
     case everything
-    /// Changes fail with a typed error; loads go on.
+    /// Changes fail with a typed error, but loads work.
     case looking
-    /// Whatever needs to know all records fails with a typed error.
+    /// Operations that need all records fail with a typed error.
     case nothing
   }
 
   let name: String
-  /// Paths below the root that are none of ours: they must stay exactly as they are, with all below them.
+  /// Paths below the root that belong to no cache. They must remain unchanged, including their content.
   var foreign: [String] = []
   var rest = Rest.everything
   var policy = BlobStore.DamagePolicy.report
-  /// Whether the odd key's blob is one that lies outside too: by a hard link, a file like any other.
+  /// A Boolean value that indicates whether the odd key's blob is also outside: a hard link is a file like any other.
   var mayFindOutside = false
-  /// Whether the test must run with another user's permissions, because root ignores them.
+  /// A Boolean value that indicates whether the test needs another user's permissions, because root ignores them.
   var needsPermissions = false
-  /// Whether only root can make it.
+  /// A Boolean value that indicates whether only root can create the thing.
   var needsRoot = false
-  /// Whether small records lie in packs, but for those that have to stay.
+  /// A Boolean value that indicates whether small records are stored in packs, except for pinned ones.
   var packs = false
   let plant: @Sendable (HostileCache) throws -> Void
 

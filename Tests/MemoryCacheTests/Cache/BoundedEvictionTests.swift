@@ -4,13 +4,13 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// However much has to leave, the lock is held for 256 entries at a time: that many at the most have left, by the counters,
-/// and are not told yet.
+/// The lock is held for at most 256 entries at a time, regardless of the number to evict. So at most 256 entries are
+/// evicted in the counters but not reported yet.
 @Suite struct BoundedEvictionTests {
   private static let most = 256
   private static let count = 10_000
 
-  /// Watches a cache from its listener, which runs outside the lock.
+  /// Observes a cache from its listener, which runs outside the lock.
   private final class Watcher: Sendable {
     private struct State { var told = 0; var greatest = 0 }
 
@@ -35,7 +35,7 @@ import Testing
     }
 
     func atFirst(_ body: @escaping @Sendable (MemoryCache<Int, Int>) -> Void) { onFirst.withLock { $0 = body } }
-    /// The most that had left and was not told.
+    /// The maximum number of entries that were evicted but not reported.
     var greatest: Int { state.withLock { $0.greatest } }
     func forget() { cache.withLock { $0 = nil } }
   }
@@ -57,7 +57,7 @@ import Testing
     watcher.forget()
   }
 
-  /// What is set while a limit comes down has more to evict than its own room.
+  /// A value that is set while a limit is lowered evicts more than its own cost.
   @Test(arguments: EvictionPolicy.allCases) func valueSetWhileALimitComesDown(policy: EvictionPolicy) {
     let watcher = Watcher()
     let cache = filled(policy, watcher)
@@ -67,14 +67,14 @@ import Testing
       #expect(cache.contains(-1))
     }
     cache.limits = MemoryCacheLimits(cost: 10)
-    // A chunk of the one that lowers the limit, and one of the other.
+    // One batch of the call that lowers the limit, and one of the other call.
     #expect(watcher.greatest <= 2 * Self.most)
     #expect(cache.totalCost == 10)
     cache.checkInvariants()
     watcher.forget()
   }
 
-  /// One dear value drives out all others, and stays: new, or in the place of one that is there.
+  /// One expensive value, new or replaced, evicts all others and remains.
   @Test(arguments: EvictionPolicy.allCases, [-1, 0, 5000]) func dearValue(policy: EvictionPolicy, key: Int) {
     let watcher = Watcher()
     let cache = filled(policy, watcher)
@@ -86,7 +86,7 @@ import Testing
     watcher.forget()
   }
 
-  /// The spared entry may be gone by the second hold of the lock, and all others with it.
+  /// The spared entry may have been removed before the lock is taken again, together with all others.
   @Test(arguments: EvictionPolicy.allCases, [true, false])
   func dearValueThatIsRemovedMeanwhile(policy: EvictionPolicy, removesAll: Bool) {
     let watcher = Watcher()

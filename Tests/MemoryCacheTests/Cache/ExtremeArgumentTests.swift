@@ -1,7 +1,7 @@
 import MemoryCache
 import Testing
 
-/// No argument ends the process.
+/// No argument crashes the process.
 @Suite struct ExtremeArgumentTests {
   private let clock = TestClock()
 

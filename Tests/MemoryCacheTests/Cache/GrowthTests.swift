@@ -7,7 +7,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// A cache that grows fast does not outgrow its control group between two of the monitor's looks.
+/// A fast growing cache does not exceed its control group between two checks of the monitor.
 @Suite(.enabled(if: isLinux)) struct GrowthTests {
   private static let mebibyte = 1 << 20
 
@@ -19,7 +19,7 @@ import Testing
     return configuration
   }
 
-  /// The monitor's own looks are an hour apart: what is given back, growth has asked for.
+  /// The monitor's periodic checks are an hour apart, so growth has requested every release.
   private func monitor(_ system: FakeSystem, _ files: Files = Files()) -> MemoryPressureMonitor {
     system.monitor(files, period: .seconds(3600))
   }
@@ -42,7 +42,7 @@ import Testing
     cache.checkInvariants()
   }
 
-  /// What one value adds at once is looked at too, and what has left makes room that is looked at again.
+  /// A single large value is checked too, and growth after a release is checked again.
   @Test func everyMebibyteIsLookedAt() throws {
     let looks = Atomic(0)
     let files = Files { call, location in
@@ -65,7 +65,7 @@ import Testing
     #expect(count { for key in 0..<8 { cache.setValue(key, forKey: key, cost: Self.mebibyte) } } == 8)
   }
 
-  /// At the limit each value takes another's place: there is nothing to look at.
+  /// At the limit each value replaces another, so nothing is checked.
   @Test func aFullCacheDoesNotLook() throws {
     let looks = Atomic(0)
     let system = try FakeSystem(used: 10, limit: 100)
@@ -108,7 +108,7 @@ import Testing
 
   // MARK: - The default limit
 
-  /// A group and one within it, and what is left to a cache.
+  /// The limits of a group and of a nested group, and the resulting default limit of a cache.
   private static let limits: [(outer: String, inner: String, expected: Int)] = [
     ("max", "max", 64 << 20), ("50331648", "max", 6 << 20), ("max", "100663296", 12 << 20),
     ("1073741824", "99999999999", 64 << 20), ("8000", "80000", 1000), ("0", "nonsense", 64 << 20),
@@ -124,7 +124,7 @@ import Testing
     #expect(DefaultLimit.byteCount(root: system.directory.path, files: Files()) == limits.expected)
   }
 
-  /// Where a container does not see the groups above it, the kernel tells their limit.
+  /// If a container does not see its parent groups, the kernel reports their limit.
   @Test func defaultHeedsTheGroupsThatAContainerDoesNotSee() throws {
     let system = try FakeSystem(membership: "4:memory:/docker/abc\n")
     #expect(DefaultLimit.byteCount(root: system.directory.path, files: Files()) == 64 << 20)
@@ -145,10 +145,10 @@ import Testing
 }
 
 #if os(Linux)
-  /// A group of the kernel's, and a child that would be ended by it.
+  /// A real control group with a child process that the kernel would kill.
   @Suite(.serialized, .enabled(if: MemoryGroup.canBeMade, "needs the right to make a control group"))
   struct MemoryGroupTests {
-    /// Fills a cache with four times what the group may have, as fast as it goes.
+    /// Fills a cache with four times the group's limit as fast as possible.
     private static func fill(limit: Int, responds: Bool) {
       var configuration = MemoryCacheConfiguration(limits: MemoryCacheLimits(cost: limit))
       configuration.costsAreBytes = true
@@ -168,7 +168,7 @@ import Testing
       }
     }
 
-    /// Also a limit that the program has chosen too large.
+    /// A process survives even with a cache limit larger than the group.
     @Test func aSmallGroupSurvivesALimitLargerThanItself() async throws {
       let group = try MemoryGroup(limit: 48 << 20)
       defer { group.remove() }
@@ -178,7 +178,7 @@ import Testing
       }
     }
 
-    /// The test sees what it is for: without looks the kernel ends the process.
+    /// Without checks the kernel kills the process, which shows that the test is effective.
     @Test func aGroupThatIsNotLookedAtIsOutgrown() async throws {
       let group = try MemoryGroup(limit: 48 << 20)
       defer { group.remove() }

@@ -1,11 +1,11 @@
 import MemoryCache
 import Testing
 
-/// Keys whose hashes are alike, or lie side by side in the index.
+/// Keys with equal hashes, or with adjacent places in the index.
 @Suite struct KeyTests {
   private let clock = TestClock()
 
-  /// Hashes for each number: one for all, alike in the half that the index goes by, and in a row.
+  /// Hash functions: constant, equal in the half that the index uses, and consecutive.
   private static let hashes: [(name: String, hash: @Sendable (Int) -> Int)] = [
     ("one", { _ in 7 }), ("lower half", { $0 << 32 | 7 }), ("row", { $0 / 3 }), ("last places", { 31 - $0 % 2 }),
   ]

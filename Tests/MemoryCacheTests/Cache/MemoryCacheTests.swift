@@ -45,7 +45,7 @@ import Testing
     #expect(cache.keys(most: -1) == [])
   }
 
-  /// With shards the order is that of the clock.
+  /// With shards, the order follows the clock.
   @Test func shardsAreMergedByLastUse() {
     var configuration = MemoryCacheConfiguration.test(clock)
     configuration.shards = 8
@@ -161,7 +161,7 @@ import Testing
     #expect(cache.removeValue(forKey: "a") { $0 == 2 } == nil)
     #expect(
       cache.removeValue(forKey: "a") { value in
-        cache["a"] = 5  // takes its place after the look
+        cache["a"] = 5  // replaces the value after the lookup
         return value == 1
       } == nil)
     #expect(cache["a"] == 5)
@@ -224,7 +224,7 @@ import Testing
 
   // MARK: - Policies
 
-  /// What W-TinyLFU is for: keys asked for once do not drive out those asked for often.
+  /// The purpose of W-TinyLFU: keys that are requested once do not evict keys that are requested often.
   @Test func scanDoesNotDriveOutWhatIsAskedForOften() {
     func hotKeysLeft(_ policy: EvictionPolicy) -> Int {
       let cache = MemoryCache<Int, Int>(.test(clock, limits: MemoryCacheLimits(count: 1_000), policy: policy))

@@ -4,7 +4,7 @@ import MemoryCache
 import TestSupport
 import Testing
 
-/// Random operations, done to a cache and to a slow model of it: every answer, report, counter and the order agree.
+/// Applies random operations to a cache and a slow model, and compares results, reports, counters and the order.
 @Suite struct ModelTests {
   @Test(
     .timeLimit(.minutes(30)),
@@ -24,7 +24,7 @@ import Testing
     }
   }
 
-  /// The harness finds what is planted: a use that does not count.
+  /// The harness detects a planted bug: a use that does not count.
   @Test func modelFindsALostUse() {
     var run = ModelRun(seed: 7, limits: MemoryCacheLimits(count: 12))
     run.value = { cache, key in cache.peek(key) }
@@ -44,7 +44,7 @@ private struct ModelRun {
   private var generator: SeededGenerator
   private var nextValue = 0
   private var answersDiffer = false
-  /// How a value is asked for; a test plants its bug here.
+  /// The lookup of a value, which a test replaces to plant its bug.
   var value: (MemoryCache<String, Int>, String) -> Int? = { $0.value(forKey: $1) }
 
   init(seed: UInt64, limits: MemoryCacheLimits) {
@@ -71,7 +71,7 @@ private struct ModelRun {
     if a != b { answersDiffer = true }
   }
 
-  /// Does one operation to both; returns what it was.
+  /// Applies one operation to both, and returns its description.
   mutating func step() -> String {
     if Int.random(in: 0..<4, using: &generator) == 0 {
       clock.advance(by: .seconds(Int.random(in: 0...4, using: &generator)))
@@ -129,7 +129,7 @@ private struct ModelRun {
     }
   }
 
-  /// What differs after an operation.
+  /// Returns the differences after an operation.
   mutating func mismatches() -> [String] {
     cache.checkInvariants()
     var mismatches: [String] = answersDiffer ? ["answer"] : []
@@ -141,7 +141,7 @@ private struct ModelRun {
     if cache.count != model.entries.count { mismatches.append("count \(cache.count) not \(model.entries.count)") }
     if cache.totalCost != model.totalCost { mismatches.append("cost \(cache.totalCost) not \(model.totalCost)") }
     if cache.statistics != model.statistics { mismatches.append("\(cache.statistics) not \(model.statistics)") }
-    // The order within one operation is not promised.
+    // The order of reports within one operation is not guaranteed.
     let reports = removed.takeAll()
     if Set(reports) != Set(model.removals) || reports.count != model.removals.count {
       mismatches.append("reports \(reports) not \(model.removals)")
@@ -151,7 +151,7 @@ private struct ModelRun {
   }
 }
 
-/// What a cache reported.
+/// The removals that a cache reported.
 final class RemovalLog: Sendable {
   private let removals = Lock<[CacheModel.Removal]>([])
 

@@ -8,7 +8,7 @@ import Testing
 @Suite struct ThreadTests {
   private static let threadCount = 6
 
-  /// A value that counts how many of it there are.
+  /// A value that counts its instances.
   private final class Tracked: Sendable {
     let key: Int
     let serial: Int
@@ -36,8 +36,8 @@ import Testing
     group.wait()
   }
 
-  /// Whatever threads do, a value found is its key's, every value that was kept leaves exactly once or is there at
-  /// the end, and all are released.
+  /// With any interleaving of threads, a found value belongs to its key, every value is reported once or is present
+  /// at the end, and all values are released.
   @Test(.timeLimit(.minutes(30)), arguments: EvictionPolicy.allCases, [1, 8])
   func everyValueLeavesOnce(policy: EvictionPolicy, shards: Int) throws {
     let seed = SeededGenerator.announcedSeed(
@@ -99,7 +99,7 @@ import Testing
     deinit { onRelease() }
   }
 
-  /// A value's deinit and the listener use the cache that they leave, by whatever way they leave it.
+  /// A value's deinit and the listener can use the cache, whatever removes the value.
   @Test(.timeLimit(.minutes(30)), arguments: EvictionPolicy.allCases) func valuesLeaveOutsideTheLock(
     policy: EvictionPolicy
   ) {
@@ -145,7 +145,7 @@ import Testing
     box.withLock { $0 = nil }
   }
 
-  /// The listener is called by the thread that removes, before the removing call returns.
+  /// The listener is called on the removing thread, before the removing call returns.
   @Test func listenerRunsBeforeTheCallReturns() {
     let count = Atomic(0)
     let cache = MemoryCache<String, Int>(.test(TestClock(), limits: MemoryCacheLimits(count: 1))) { _ in

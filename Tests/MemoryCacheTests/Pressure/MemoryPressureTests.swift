@@ -65,7 +65,7 @@ import Testing
     #expect(try group.usedShare() == 0.5)
   }
 
-  /// A container is told a path of the host's and sees its own group at the mount's root.
+  /// A container sees a path of the host, while its own group is at the root of the mount.
   @Test func groupThatIsNotThereFallsBackToTheMount() throws {
     let system = try FakeSystem(membership: "4:memory:/docker/abc\n")
     try system.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1\n")
@@ -107,7 +107,7 @@ import Testing
       if level == .critical { break }
       try system.write("sys/fs/cgroup/memory.current", "99\n")
     }
-    // A level that lasts is told again after a while, and on a busy machine it lasts.
+    // A lasting level is reported repeatedly, and it lasts on a busy machine.
     #expect(levels.count > 1)
     #expect(levels.dropLast().allSatisfy { $0 == .warning })
     withExtendedLifetime(subscription) {}
@@ -154,7 +154,7 @@ import Testing
     withExtendedLifetime(subscription) {}
   }
 
-  /// The thread and its descriptors go with the last subscription, and come again.
+  /// The thread and its descriptors are released with the last subscription, and created again with the next one.
   @Test(.timeLimit(.minutes(30)), .enabled(if: isLinux)) func watchEndsWithTheLastSubscription() async throws {
     let system = try FakeSystem(membership: "0::/\n")
     try system.write("sys/fs/cgroup/memory.current", "1\n")
@@ -177,7 +177,7 @@ import Testing
     }
   }
 
-  /// The machine's own files, where this process may use them.
+  /// Uses the files of the machine, if this process may read them.
   @Test func systemIsWatched() {
     let monitor = MemoryPressureMonitor()
     let subscription = monitor.onPressure { _ in }

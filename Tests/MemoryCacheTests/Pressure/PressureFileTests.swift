@@ -12,13 +12,13 @@ import Testing
 #endif
 
 #if os(Linux)
-  /// The kernel's own file, which a file of the test's would not stand for: it takes no offset, and refuses what it does
-  /// not understand.
+  /// Uses the kernel's file, because a test file would behave differently: the kernel's file has no offset, and
+  /// rejects invalid triggers.
   @Suite(.enabled(if: FileManager.default.fileExists(atPath: "/proc/pressure/memory"), "the kernel counts no stalls"))
   struct PressureFileTests {
     private static let path: FilePath = "/proc/pressure/memory"
 
-    /// Two watches at once, as two processes have them: a file takes one trigger for each time that it is opened.
+    /// Opens two watches, like two processes, because each open file accepts one trigger.
     private static func watches(_ triggers: [String]) throws -> EventWait.Outcome {
       let files = Files()
       let watched = try triggers.compactMap { try files.watchedFile(at: path, writing: $0) }
@@ -38,7 +38,7 @@ import Testing
       #expect(throws: FileError.self) { try Self.watches(["most 200000 2000000\n"]) }
     }
 
-    /// Since Linux 6.5 any user may ask, by windows of two seconds or a multiple.
+    /// Since Linux 6.5 any user may set triggers, with windows of a multiple of two seconds.
     @Test(.enabled(if: geteuid() == 0 && isLinux(6, 5), "needs the superuser, to become another, and Linux 6.5"))
     func kernelTakesTheTriggersOfAnyUser() async {
       await #expect(processExitsWith: .success) {
@@ -50,7 +50,7 @@ import Testing
     }
   }
 
-  /// Whether the kernel is this version or a later one.
+  /// A Boolean value that indicates whether the kernel has at least this version.
   private func isLinux(_ major: Int, _ minor: Int) -> Bool {
     let version = ProcessInfo.processInfo.operatingSystemVersion
     return (version.majorVersion, version.minorVersion) >= (major, minor)

@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Where a monitor looks, and that it says once what it cannot look at.
+/// The files that a monitor reads, and the report of each unreadable file, once.
 @Suite(.enabled(if: isLinux)) struct PressureSourceTests {
   private static let machine = "proc/pressure/memory"
 
@@ -24,7 +24,7 @@ import Testing
     }
   }
 
-  /// What other groups of the machine wait for is not this one's business, whether or not its own file can be used.
+  /// In a group, the pressure of the machine is ignored, whether or not the group's file can be used.
   @Test(arguments: [true, false]) func machineIsLeftAloneWhereThereIsAGroup(hasFile: Bool) throws {
     let system = try FakeSystem(used: 1, limit: 100)
     try system.write(Self.machine, "")
@@ -40,7 +40,7 @@ import Testing
     withExtendedLifetime(subscription) {}
   }
 
-  /// A group of version 1 has no pressure of its own. Without a limit the machine's memory is all there is.
+  /// A group of version 1 has no pressure file. Without a limit, the machine's memory is the limit.
   @Test(arguments: [(1 << 20, "1048576"), (nil, "9223372036854771712")])
   func machineIsWatchedBesideAGroupOfTheFirstVersionWithoutALimit(limit: Int64?, text: String) throws {
     let system = try FakeSystem(membership: "4:memory:/box\n")
@@ -57,7 +57,7 @@ import Testing
 
   // MARK: - Failures
 
-  /// Each place is told once, however often the watch begins anew, and to one of those who want to know.
+  /// Each unreadable file is reported once and to one subscriber, however often the watch restarts.
   @Test func failureIsToldOnce() throws {
     let system = try FakeSystem(used: 1, limit: 100)
     try system.write("sys/fs/cgroup/memory.pressure", "")

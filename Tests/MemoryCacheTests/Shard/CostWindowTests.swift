@@ -2,7 +2,7 @@ import MemoryCache
 import TestSupport
 import Testing
 
-/// W-TinyLFU where the limit is a cost: its shares are of the cost, and a dear entry has to be worth what it drives out.
+/// W-TinyLFU with a cost limit: segments are shares of the cost, and an expensive entry must be worth its evictions.
 @Suite struct CostWindowTests {
   private static let limit = 1 << 20
   private static let hotCount = 500
@@ -14,14 +14,14 @@ import Testing
 
   private static func sizes(_ size: Int) -> @Sendable (Int) -> Int { { _ in size } }
 
-  /// The costs of a scan: alike, of one entry that takes a quarter of the limit, growing, and of all sizes.
+  /// The costs of a scan: equal ones, an entry of a quarter of the limit, growing ones, and all sizes.
   private static let scans: [(name: String, cost: @Sendable (Int) -> Int)] = [
     ("a 64th", sizes(limit / 64)), ("a 16th", sizes(limit / 16)), ("a quarter", sizes(limit / 4)),
     ("growing", { limit / 1024 + $0 * limit / 4 / 4000 }), ("mixed", { limit / (4 << ($0 % 9)) }),
     ("small", sizes(16)),
   ]
 
-  /// What is asked for again and again takes half of the limit, and is asked for between the scan's entries.
+  /// Hot entries fill half of the limit, and are requested between the scan's entries.
   @Test(arguments: scans.indices, [MemoryCacheLimits(cost: limit), MemoryCacheLimits(count: 100_000, cost: limit)])
   func scanOfDearEntriesLeavesWhatIsAskedForOften(scan: Int, limits: MemoryCacheLimits) {
     let cache = MemoryCache<FixedKey, Int>(.test(clock, limits: limits, policy: .wTinyLFU))
@@ -42,7 +42,7 @@ import Testing
     cache.checkInvariants()
   }
 
-  /// The value just set stays, also where it needs the room of nearly all others; the next makes it give way.
+  /// The newest value remains even if it needs the room of nearly all others; the next value evicts it.
   @Test func oneEntryTakesTheRoomThatItNeedsUntilTheNext() {
     let cache = cache(MemoryCacheLimits(cost: 1000))
     for _ in 0..<5 { for key in 0..<100 where cache[key] == nil { cache.setValue(key, forKey: key, cost: 10) } }
@@ -55,7 +55,7 @@ import Testing
     cache.checkInvariants()
   }
 
-  /// A dear entry that is asked for more often than what it would drive out comes in all the same.
+  /// An expensive entry that is requested more often than the entries that it would evict is admitted.
   @Test func dearEntryThatIsAskedForStays() {
     let cache = cache(MemoryCacheLimits(cost: 1000))
     for key in 0..<100 { cache.setValue(key, forKey: key, cost: 10) }
@@ -66,7 +66,7 @@ import Testing
     cache.checkInvariants()
   }
 
-  /// Random operations: what the policy counts is what is there, and no limit is passed.
+  /// Random operations: the policy's counters match the entries, and no limit is exceeded.
   @Test(arguments: [
     MemoryCacheLimits(cost: 500), MemoryCacheLimits(count: 40, cost: 500), MemoryCacheLimits(count: 40),
     MemoryCacheLimits(),

@@ -2,7 +2,7 @@ import MemoryCache
 import TestSupport
 import Testing
 
-/// The sketch's counters, one by one: none spills into its neighbour.
+/// Checks each counter of the sketch: none overflows into its neighbour.
 @Suite struct FrequencySketchTests {
   private static let seeds: [UInt64] = [1, 2, 3]
 
@@ -30,7 +30,7 @@ import Testing
     #expect(sketch.frequency(of: 7) == 0)
   }
 
-  /// A use adds one to each of the key's four counters, up to fifteen, and to no other.
+  /// A use increments the key's four counters up to fifteen, and no others.
   @Test(arguments: seeds) func aUseCountsInFourCountersByOne(seed: UInt64) {
     var sketch = sketch(64)
     for hash in hashes(10, seed) {
@@ -48,7 +48,7 @@ import Testing
     }
   }
 
-  /// The four counters lie in one block of eight words, in two words each that are no other row's.
+  /// The four counters are in one block of eight words, each row in its own two words.
   @Test(arguments: seeds) func countersOfAKeyLieInOneBlock(seed: UInt64) {
     for hash in hashes(100, seed) {
       var sketch = sketch(64)
@@ -71,7 +71,7 @@ import Testing
     #expect((0..<16).allSatisfy { block in counters[block * 128..<(block + 1) * 128].contains { $0 > 0 } })
   }
 
-  /// A key that was never asked for is found to be rare, as long as there are few others.
+  /// The counts are almost exact as long as there are few keys.
   @Test func fewKeysAreExact() {
     var sketch = sketch(1 << 14)
     let keys = hashes(100, 11)
@@ -80,13 +80,13 @@ import Testing
     #expect(hashes(1_000, 12).count { sketch.frequency(of: $0) > 0 } < 10)
   }
 
-  /// After ten uses for each entry every counter is halved, rounded down, and by itself.
+  /// After ten uses per entry, each counter is halved separately and rounded down.
   @Test(arguments: seeds, [8, 32, 64]) func countersAreHalvedOneByOne(seed: UInt64, entries: Int) {
     var sketch = sketch(entries)
     var generator = SeededGenerator(seed: seed)
     var halvings = 0
     var uses = 0
-    // Some keys often, so that counters reach fifteen beside others that are low.
+    // Some keys are used often, so that counters reach fifteen next to low ones.
     let keys = hashes(entries * 3, seed)
     for _ in 0..<entries * 40 {
       let hash = keys[
@@ -99,7 +99,7 @@ import Testing
       halvings += 1
       #expect(zip(before, after).allSatisfy { $1 == $0 / 2 || $1 == ($0 + 1) / 2 })
       #expect(zip(before, after).count { $1 != $0 / 2 } <= 4)
-      // The first time after all uses, then after half of them.
+      // The first halving comes after ten uses per entry, each later one after five.
       #expect(uses >= (halvings == 1 ? entries * 10 - 1 : entries * 5 - 1))
       #expect(uses <= entries * 10 + 1)
       uses = 0
@@ -116,7 +116,7 @@ import Testing
     #expect(sketch.frequency(of: 3) == 0)
   }
 
-  /// In less room a key is as frequent as before, or seems more so; nothing spills into a neighbour.
+  /// After shrinking, a key's count is at least as high as before, and no counter overflows into its neighbour.
   @Test(arguments: seeds) func lessRoomKeepsWhatWasCounted(seed: UInt64) {
     var sketch = sketch(1_024)
     let keys = hashes(300, seed)

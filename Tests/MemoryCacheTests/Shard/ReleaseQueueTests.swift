@@ -3,7 +3,7 @@ import MemoryCache
 import Synchronization
 import Testing
 
-/// Values are released on the queue that was chosen for it, however they leave: the thread that made them leave keeps none.
+/// Values are released on the configured queue, whatever removes them, and not on the removing thread.
 @Suite(.timeLimit(.minutes(30)))
 struct ReleaseQueueTests {
   enum Departure: CaseIterable {
@@ -39,7 +39,7 @@ struct ReleaseQueueTests {
     case .criticalPressure: cache.respond(to: .critical)
     case .removeWhere: cache.removeAll { _ in true }
     case .removeWhereOfOthers:
-      // The look keeps them alive while another call removes them.
+      // The enumeration retains them while another call removes them.
       cache.removeAll { entry in
         if entry.key % 256 == 0 { cache.removeAll() }
         return false
@@ -60,7 +60,7 @@ struct ReleaseQueueTests {
   }
 }
 
-/// Where values were released.
+/// The queues on which values were released.
 private final class Releases: Sendable {
   let there = Atomic(0)
   let elsewhere = Atomic(0)

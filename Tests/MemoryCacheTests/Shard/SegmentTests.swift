@@ -1,19 +1,19 @@
 import MemoryCache
 import Testing
 
-/// The three lists of W-TinyLFU, as `keys()` tells them: protected, then the window, then what is on probation.
+/// The three segments of W-TinyLFU in the order of `keys()`: protected, window, and probation.
 @Suite struct SegmentTests {
-  /// Limits for a hundred entries, by their number, by their cost, and by the nearer of both.
+  /// Limits for a hundred entries: by count, by cost, and by the stricter of both.
   struct Shares: Sendable {
     let limits: MemoryCacheLimits
-    /// How many of them the window has.
+    /// The size of the window.
     let windowCount: Int
 
-    /// The others, and how many of those may be protected.
+    /// The number of the other entries, and the maximum of protected ones.
     var mainCount: Int { 100 - windowCount }
     var protectedCount: Int { mainCount * 4 / 5 }
 
-    /// Once all others were used, in order.
+    /// The protected keys after all entries outside the window were used in order.
     var protected: [Int] { (mainCount - protectedCount..<mainCount).reversed() }
     var onProbation: [Int] { (0..<mainCount - protectedCount).reversed() }
   }
@@ -56,14 +56,14 @@ import Testing
     #expect(numbers(cache) == [5, 7] + others)
   }
 
-  /// The least recent of them go back on probation.
+  /// The least recently used protected entries return to probation.
   @Test(arguments: shares) func fourFifthsAreProtectedAtTheMost(shares: Shares) {
     let cache = filled(shares)
     use(0..<shares.mainCount, in: cache)
     #expect(numbers(cache) == shares.protected + (shares.mainCount..<100).reversed() + shares.onProbation)
   }
 
-  /// The sketch has forgotten by then, as it grew, that 0 was set; it knows that the last were.
+  /// The sketch lost the use of key 0 when it grew, but has counted the last keys.
   @Test(arguments: shares, [1, 2]) func candidateThatIsNotAskedForMoreGivesWay(shares: Shares, uses: Int) {
     let cache = filled(shares)
     for _ in 0..<uses { use(0..<shares.mainCount, in: cache) }

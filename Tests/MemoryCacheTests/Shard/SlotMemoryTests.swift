@@ -1,7 +1,7 @@
 import MemoryCache
 import Testing
 
-/// Slots that are no longer needed are given back, and nothing is lost with them.
+/// Memory of unused slots is released without losing entries.
 @Suite struct SlotMemoryTests {
   private static let count = 10_000
   private let clock = TestClock()
@@ -40,7 +40,7 @@ import Testing
       left.removeAll { !cache.contains($0) }
       #expect(left.allSatisfy { cache[$0] == $0 })
       #expect(left.count == cache.count)
-      // It grows again as it did before.
+      // The cache grows again as before.
       for key in 0..<2 * Self.count { cache.setValue(key, forKey: key, cost: 1) }
       #expect(cache.count <= 2 * Self.count)
       cache.checkInvariants()
@@ -57,7 +57,7 @@ import Testing
     #expect(other.slotByteCount == empty)
   }
 
-  /// However many come and go, what is there at one time is what takes memory.
+  /// Memory depends on the entries that are present at one time, not on the total number of insertions.
   @Test(arguments: EvictionPolicy.allCases) func slotsAreUsedAgain(policy: EvictionPolicy) {
     let cache = MemoryCache<Int, Int>(.test(clock, limits: MemoryCacheLimits(count: 100), policy: policy))
     for key in 0..<200 { cache[key] = key }
@@ -75,7 +75,7 @@ import Testing
     #expect(cache.keys() == Array(before.prefix(Self.count / 2)))
   }
 
-  /// Popularity outlives the move.
+  /// The frequencies survive the move.
   @Test func whatIsAskedForOftenIsStillKnown() {
     let cache = MemoryCache<Int, Int>(
       .test(clock, limits: MemoryCacheLimits(count: 4_000), policy: .wTinyLFU))
@@ -87,10 +87,10 @@ import Testing
     #expect((0..<500).count { cache.contains($0) } > 450)
   }
 
-  /// A walk over the slots sees every entry, also what is moved meanwhile to where it has been.
+  /// A walk over the slots visits every entry, even an entry that moves to slots that were already visited.
   @Test func walkMissesNothingThatIsMoved() {
     let cache = filled(.lru)
-    // The first in the slots are the least recent, which leave.
+    // The first slots contain the least recently used entries, which are evicted.
     for key in 0..<Self.count / 4 { _ = cache[key] }
     var calls = 0
     let removed = cache.removeAll { entry in

@@ -1,6 +1,6 @@
 import MemoryCache
 
-/// What an LRU cache must hold and report, as an array in order of recency: the documented rules, spelled out slowly.
+/// A slow model of an LRU cache: an array in order of recency that implements the documented rules.
 struct CacheModel {
   struct Entry: Equatable {
     var key: String
@@ -18,7 +18,7 @@ struct CacheModel {
     var cause: RemovalCause
   }
 
-  /// The least recent first.
+  /// The entries, least recently used first.
   var entries: [Entry] = []
   var removals: [Removal] = []
   var statistics = MemoryCacheStatistics()

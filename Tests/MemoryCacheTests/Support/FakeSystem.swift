@@ -4,7 +4,7 @@ import Posix
 import SystemPackage
 import TestSupport
 
-/// Files in the places where the kernel has its own.
+/// Test files in place of the kernel's files.
 final class FakeSystem: Sendable {
   let directory: TemporaryDirectory
 
@@ -13,7 +13,7 @@ final class FakeSystem: Sendable {
     try write("proc/self/cgroup", membership)
   }
 
-  /// A group of version 2 at the mount's root, in bytes.
+  /// Creates a group of version 2 at the root of the mount, with sizes in bytes.
   convenience init(used: Int, limit: Int) throws {
     try self.init(membership: "0::/\n")
     try write("sys/fs/cgroup/memory.current", "\(used)\n")
@@ -32,7 +32,7 @@ final class FakeSystem: Sendable {
     try ControlGroup(root: directory.path, files: files)
   }
 
-  /// - Parameter period: of the looks that the monitor takes by itself.
+  /// - Parameter period: The interval of the monitor's periodic checks.
   func monitor(_ files: Files = Files(), period: Duration = .milliseconds(1)) -> MemoryPressureMonitor {
     MemoryPressureMonitor(
       environment: PressureEnvironment(root: directory.path.string, files: files, period: period))

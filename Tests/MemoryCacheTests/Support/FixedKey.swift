@@ -1,11 +1,11 @@
 import TestSupport
 
-/// A key whose hash is the test's choice, and so what the index and the sketch make of it in each run.
+/// A key with a fixed hash, so that the index and the sketch behave identically in each run.
 struct FixedKey: Hashable, Sendable {
   let number: Int
   let hashValue: Int
 
-  /// A key with a hash that is spread well, and the same in each run.
+  /// Creates a key with a well distributed hash that is the same in each run.
   init(_ number: Int) {
     var generator = SeededGenerator(seed: UInt64(number))
     self.init(number, hash: Int(truncatingIfNeeded: generator.next()))

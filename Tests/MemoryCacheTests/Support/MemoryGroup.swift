@@ -13,11 +13,11 @@ import Testing
 #endif
 
 #if os(Linux)
-  /// A control group with a limit, below that of the tests, which a child process joins.
+  /// A control group with a limit, below the group of the tests, which a child process joins.
   struct MemoryGroup {
     private let path: FilePath
 
-    /// The group that a process of this number makes for its children.
+    /// Returns the group that the process creates for its children.
     private static func path(madeBy process: pid_t) throws -> (path: FilePath, version: ControlGroup.Version)? {
       guard let group = try ControlGroup(root: "/", files: Files()), let own = group.directories.first else {
         return nil
@@ -25,14 +25,14 @@ import Testing
       return (own.appending("blobcache-test-\(process)"), group.version)
     }
 
-    /// Whether this process may make one: it is the superuser, and the group's controller can be delegated.
+    /// A Boolean value that indicates whether this process can create a group: as root, with a delegable controller.
     static let canBeMade: Bool = {
       guard let group = try? MemoryGroup(limit: 1 << 30) else { return false }
       group.remove()
       return true
     }()
 
-    /// - Parameter limit: bytes. There is no swap beyond it.
+    /// - Parameter limit: The memory limit in bytes, without swap.
     init(limit: Int) throws {
       guard let (path, version) = try Self.path(madeBy: getpid()) else { throw Errno.noSuchFileOrDirectory }
       self.path = path
@@ -52,14 +52,14 @@ import Testing
       try file.closeAfter { _ = try file.writeAll(text.utf8) }
     }
 
-    /// Puts this process into the group that its parent has made.
+    /// Moves this process into the group that its parent has created.
     static func join() throws {
       let path = try #require(try Self.path(madeBy: getppid())).path
       let file = try FileDescriptor.open(path.appending("cgroup.procs"), .writeOnly)
       try file.closeAfter { _ = try file.writeAll("0".utf8) }
     }
 
-    /// Once its processes are gone.
+    /// Removes the group after its processes have ended.
     func remove() { rmdir(path.string) }
   }
 #endif

@@ -1,7 +1,7 @@
 import Locks
 import MemoryCache
 
-/// A cache's clock that stands still until it is told to move.
+/// A manual clock for a cache.
 final class TestClock: Sendable {
   private let nanoseconds = Lock<Int64>(0)
 
@@ -16,7 +16,7 @@ final class TestClock: Sendable {
 }
 
 extension MemoryCacheConfiguration {
-  /// A configuration on a test's clock, without a timer and without pressure from outside.
+  /// Returns a configuration with a test's clock, without a timer and without external pressure.
   static func test(
     _ clock: TestClock, limits: MemoryCacheLimits = MemoryCacheLimits(), policy: EvictionPolicy = .lru
   ) -> MemoryCacheConfiguration {

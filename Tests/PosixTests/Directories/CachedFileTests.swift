@@ -4,7 +4,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Looks that never wait.
+/// Nonblocking lookups.
 @Suite(.enabled(if: SystemCall.hasCachedLooks)) struct CachedFileTests {
   let temporary: TemporaryDirectory
   let plan = FaultPlan()
@@ -13,7 +13,7 @@ import Testing
 
   private func put(_ content: String) throws { try Data(content.utf8).write(to: temporary.url("file")) }
 
-  /// What comes of a look, in words; with a small first buffer and a large second one.
+  /// Returns the outcome of a lookup in words, with a small first buffer and a large second one.
   private func look(_ name: String = "file", in subdirectory: String = "") throws -> String {
     let directory = try openDirectory(at: temporary.path, plan.files())
     plan.forgetCalls()
@@ -34,7 +34,7 @@ import Testing
     }
   }
 
-  /// Those of the last look, without the very last call, which closes the directory.
+  /// The calls of the last lookup, except for the last call, which closes the directory.
   private var calls: [SystemCall] { plan.calls.map(\.kind).dropLast() }
 
   @Test(arguments: ["", "x", "four", "five.", "sixteen bytes..."]) func aFileInMemoryIsRead(content: String) throws {
@@ -45,7 +45,7 @@ import Testing
   }
 
   @Test func whatIsNotThereIsAbsent() throws {
-    // The kernel remembers that there is nothing, once it has looked.
+    // The kernel caches that the file does not exist after the first lookup.
     _ = try openDirectory(at: temporary.path, Files()).openFile("file", for: .read)
     #expect(try look() == "absent")
     #expect(calls == [.openCached])
@@ -64,7 +64,7 @@ import Testing
     #expect(try look("..", in: "") == "notCached")
   }
 
-  /// Each errno of each call is an answer of its own: what no call of this kind can do, or what the ordinary look tells.
+  /// Each errno of each call has a defined outcome: the ordinary lookup is needed, or the file is absent.
   @Test(
     arguments: [
       (.openCached, .resourceTemporarilyUnavailable, "notCached"), (.openCached, .permissionDenied, "notCached"),
@@ -79,7 +79,7 @@ import Testing
     try put("content")
     plan.refuse(call, errno)
     #expect(try look() == outcome)
-    // What was opened is closed.
+    // The file that was opened is closed.
     #expect(call == .openCached || calls.last == .close)
   }
 
@@ -98,7 +98,7 @@ import Testing
     #expect(plan.failed.count == 1)
   }
 
-  /// Where the rest of a file is on the disk, a read ends before it.
+  /// A read ends early if the rest of the file is only on the disk.
   @Test(arguments: 0...7) func aReadMayBeShort(byteCount: Int) throws {
     try put("content")
     plan.limitTransfers { _ in byteCount }
@@ -106,7 +106,7 @@ import Testing
     #expect(calls == [.openCached, .status, .readCached, .close])
   }
 
-  /// A file that the kernel has dropped from memory is not read from the disk; the ordinary read gets it all the same.
+  /// A file that the kernel has evicted from memory is not read from the disk; the ordinary read returns it.
   @Test func aFileOnTheDiskIsLeftThere() throws {
     let content = Data(repeating: 7, count: 1 << 20)
     let descriptor = open(temporary.path.string + "/file", O_RDWR | O_CREAT, 0o600)
@@ -123,18 +123,18 @@ import Testing
     }
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: content.count, alignment: 8)
     defer { buffer.deallocate() }
-    // What of it is still in memory is the file's; a kernel may keep what it was asked to drop.
+    // The part that is still in memory is valid, because the kernel may ignore the request to evict it.
     let count = (try? file.readCached(into: buffer)) ?? 0
     #expect(Data(buffer[..<count]) == content.prefix(count))
     let whole = try file.read(into: buffer, at: 0)
     #expect(whole == content.count && Data(buffer) == content)
   }
 
-  /// Moving a time of access may wait for the journal, so another's file is not looked at again.
+  /// Updating an access time may wait for the journal, so another user's file is not opened again.
   @Test func whereTheTimeOfAccessMovesNothingIsTried() throws {
     try put("content")
     let directory = try openDirectory(at: temporary.path, plan.files())
-    // What cannot be opened beneath a directory is looked for step by step; both find the time refused.
+    // When openat2 is refused, each path component is opened separately. Both calls find O_NOATIME refused.
     plan.arm(FaultPlan.Fault(.notPermitted, call: 1, of: [.openBeneath]))
     plan.refuse(.open, .notPermitted)
     guard case .regular = try directory.openFile("file", for: .read) else {

@@ -35,12 +35,12 @@ import Testing
     try link("link", to: directory.path.string)
     #expect(try canonical("link/a/b") == real.appending("a/b"))
     #expect(try canonical("a/./b") == real.appending("a/b"))
-    // "x" would be made, a directory.
+    // A missing "x" would be created as a directory.
     #expect(try canonical("x/../link/y") == real.appending("y"))
     #expect(try canonical("x/y/../../z") == real.appending("z"))
   }
 
-  /// As the kernel does: what stands before the dots is not left where it is written.
+  /// Like the kernel, this resolves a link before the dots that follow it.
   @Test func aLinkIsFollowedBeforeTheDotsAfterIt() throws {
     try make("far/away")
     try link("link", to: "far/away")
@@ -52,7 +52,7 @@ import Testing
     #expect(try canonical("missing/../link/../cache/new") == real.appending("far/cache/new"))
   }
 
-  /// What a link leads to that leads nowhere, and what lies above a file, only the system can say.
+  /// Only the system can resolve dots after a dangling link or a file.
   @Test(arguments: ["dangling", "file"]) func noDotsAreRemovedAfterWhatIsNoDirectory(name: String) throws {
     try link("dangling", to: "nowhere")
     try Data().write(to: directory.url("file"))

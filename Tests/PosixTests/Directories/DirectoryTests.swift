@@ -15,7 +15,7 @@ import Testing
   import Darwin
 #endif
 
-/// Calls on a directory: names, listings, attributes, and the errors of each.
+/// Directory operations: names, listings, attributes, and the errors of each.
 @Suite struct DirectoryTests {
   let temporary: TemporaryDirectory
   let plan = FaultPlan()
@@ -37,7 +37,7 @@ import Testing
     for name in names {
       let path = temporary.path.string.utf8CString.dropLast() + [0x2F] + name
       let descriptor = Array(path).withUnsafeBufferPointer { creat($0.baseAddress!, 0o600) }
-      // Some file systems take no such names.
+      // Some file systems reject such names.
       guard descriptor >= 0 else { continue }
       close(descriptor)
     }
@@ -57,7 +57,7 @@ import Testing
     #expect(found[String(describing: Array("link".utf8))]?.kind == .other)
   }
 
-  /// Nobody else can open what replaces a private file, at no time.
+  /// The replacement of a private file is never accessible to other users.
   @Test func aReplacedFileIsAsPrivateAsTheOldOne() throws {
     try put("file")
     try #require(chmod(temporary.path.string + "/file", 0o600) == 0)
@@ -75,7 +75,7 @@ import Testing
     #expect(modes.withLock { $0 } == [0o600])
   }
 
-  /// Another stream goes on where the first one was.
+  /// A second stream continues at the position of the first.
   @Test(.enabled(if: DirectoryStream.keepsPositions), arguments: 0...6)
   func anotherStreamGoesOnAtThePositionOfTheFirst(count: Int) throws {
     let all = ["1", "2", "3", "4", "5", "6"]
@@ -147,7 +147,7 @@ import Testing
     #expect(plan.failed.count == 1)
   }
 
-  /// - Returns: the name below the directory that the call is about.
+  /// - Returns: The file name that the call uses.
   private static func make(_ call: SystemCall, on directory: borrowing Directory) throws -> String {
     func ignoringAbsence(_ body: () throws -> Void) throws {
       do { try body() } catch let error as FileError where error.errno == .noSuchFileOrDirectory {}
@@ -189,7 +189,7 @@ import Testing
     return ""
   }
 
-  /// nil where the file system counts no inodes, as btrfs does.
+  /// The result is `nil` if the file system does not count inodes, as with btrfs.
   @Test func volumeHasInodesForWhatIsMadeNext() throws {
     if let count = try directory().freeInodes() { #expect(count > 0) }
   }
@@ -236,7 +236,7 @@ import Testing
     #expect(error?.errno == .noSuchFileOrDirectory)
   }
 
-  /// Whether something is there must not be guessed from another error.
+  /// Other errors must not be mistaken for a missing file.
   @Test func statusThatCannotBeAskedForIsAnError() throws {
     let directory = try directory()
     for isByPath in [false, true] {
@@ -254,7 +254,7 @@ import Testing
       try directory.replaceFile("file") { try $0.write(bytes.span.bytes, at: 0) }
       #expect(try Data(contentsOf: temporary.url("file")) == Data(bytes))
     }
-    // Permissions stay.
+    // Permissions are preserved.
     #expect(chmod(temporary.path.string + "/file", 0o751) == 0)
     let bytes: [UInt8] = [2, 3]
     try directory.replaceFile("file") { try $0.write(bytes.span.bytes, at: 0) }
@@ -278,7 +278,7 @@ import Testing
   }
 }
 
-/// Opens a directory that is there.
+/// Opens an existing directory.
 func openDirectory(at path: FilePath, _ files: Files) throws -> Directory {
   guard let directory = try Directory(at: path, files: files) else { throw Errno.noSuchFileOrDirectory }
   return directory

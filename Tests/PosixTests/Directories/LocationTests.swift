@@ -9,7 +9,7 @@ import Testing
 
   init() throws { temporary = try TemporaryDirectory() }
 
-  /// At any depth: the names on the way are joined when the path is read.
+  /// Errors contain the whole path at any depth, although its components are only joined when it is read.
   @Test func errorsNameTheWholePath() throws {
     let root = try openDirectory(at: temporary.path, plan.files())
     func make(_ name: String, in directory: borrowing Directory) throws -> Directory {

@@ -15,7 +15,6 @@ import Testing
   import Darwin
 #endif
 
-/// `Files.makeDirectories(at:permissions:)`.
 @Suite struct MakeDirectoriesTests {
   let temporary: TemporaryDirectory
   let plan = FaultPlan()
@@ -25,7 +24,7 @@ import Testing
   }
 
   #if !os(iOS)
-    /// In a process of its own, because the working directory is the process's.
+    /// This runs in a separate process, because the working directory belongs to the process.
     @Test func aRelativeNameIsMadeInTheWorkingDirectory() async {
       await #expect(processExitsWith: .success) {
         let temporary = try TemporaryDirectory()
@@ -46,7 +45,7 @@ import Testing
     #expect(try made.status().permissions.rawValue & 0o777 == 0o700)
   }
 
-  /// A path may be of any depth, and a thread's stack small: each directory is made as near to its end as the first.
+  /// Paths can be deep and stacks small, so each directory is created at the same stack depth.
   @Test func theDepthOfAPathTakesNoStack() throws {
     let least = Atomic(Int.max)
     let most = Atomic(0)
@@ -68,7 +67,7 @@ import Testing
     #expect(try Files().makeDirectories(at: temporary.path, permissions: .ownerReadWriteExecute).isEmpty)
   }
 
-  /// Somebody else makes the directory, or the one above it, in between.
+  /// Another process creates the directory or its parent concurrently.
   @Test func directoriesThatOthersMakeMeanwhileAreTaken() throws {
     let path = temporary.path.appending("above").appending("below")
     let files = Files { call, location in

@@ -15,7 +15,7 @@ import Testing
   import Darwin
 #endif
 
-/// Opening a name: only regular files are opened, and nothing outside of the directory.
+/// Opening a name: only regular files inside the directory are opened.
 @Suite struct OpeningTests {
   let temporary: TemporaryDirectory
   let plan = FaultPlan()
@@ -32,7 +32,7 @@ import Testing
     try Data("x".utf8).write(to: temporary.url(name))
   }
 
-  /// What opening finds, by a name to compare.
+  /// Returns the result of opening as a comparable name.
   private static func kind(_ file: consuming OpenedFile) -> String {
     switch consume file {
     case .regular: "regular"
@@ -47,7 +47,7 @@ import Testing
     let directory = try directory()
     _ = try directory.makeSubdirectory("sub", permissions: .ownerReadWriteExecute)
     for name in ["file", "sub/file"] { try put(name) }
-    // A socket's path is short.
+    // A socket address has a short path.
     let path = temporary.path.string
     #expect(symlink("file", path + "/link") == 0)
     #expect(symlink("sub", path + "/linked") == 0)
@@ -63,7 +63,7 @@ import Testing
       "fifo": "notRegular", "sub/fifo": "notRegular", "sub": "notRegular", "file/file": "notRegular",
       "socket": "notRegular",
     ]
-    // Only the superuser makes devices.
+    // Only root can create devices.
     if mknod(path + "/device", S_IFCHR | 0o600, 0x103) == 0 { expected["device"] = "notRegular" }
     for (name, kind) in expected {
       for access in [FileAccess.read, .readWrite] {
@@ -113,8 +113,8 @@ import Testing
     if try directory.openSubdirectory("absent") != nil { Issue.record("there is no such directory") }
   }
 
-  /// openat2(2) answers EXDEV for a file that is moved out of the directory while it is looked up. Found by the torture: a
-  /// collection came upon a file just when it was moved into the recycling bin.
+  /// openat2(2) fails with EXDEV for a file that is moved out of the directory during the lookup. The torture test
+  /// found this when a collection opened a file that was moved into the recycling bin.
   @Test(arguments: [("top", "sub/file"), ("top/sub", "file")])
   func fileThatIsMovedAwayIsThereOrNot(start: String, path: String) throws {
     for name in ["top", "top/sub", "elsewhere"] {
@@ -139,7 +139,7 @@ import Testing
     #expect(kinds == ["regular", "absent"])
   }
 
-  /// The kernel's answers for a file in the middle of a move: it is looked at sixteen times more.
+  /// The kernel's errors for a file that is being moved. The lookup is repeated up to sixteen times.
   @Test(arguments: [Errno.improperLink, .wouldBlock], [1, 16, 17])
   func fileInTheMiddleOfAMoveIsLookedAtAgain(answer: Errno, times: Int) throws {
     try put("file")
@@ -158,7 +158,7 @@ import Testing
     #expect(looks.load(ordering: .relaxed) == min(times + 1, 17))
   }
 
-  /// Whatever was there when it was looked at.
+  /// The decision uses the status of the opened file, not of an earlier one.
   @Test func onlyPipesAndDevicesAreWrittenToInPlace() throws {
     let directory = try directory()
     try put("file")

@@ -10,7 +10,7 @@ import Testing
 
   init() throws { temporary = try TemporaryDirectory() }
 
-  /// What comes of reading, in words; the descriptor of a larger one is closed.
+  /// Returns the outcome of a read in words, and closes the descriptor of a larger file.
   private func read(
     _ name: String, room: Int = 16, tellsOwner: Bool, asksStatus: Bool = false, owner: UInt32 = geteuid(),
     rootMode: CInterop.Mode = 0o700
@@ -32,7 +32,7 @@ import Testing
     }
   }
 
-  /// Those of the last read, without the very last call, which closes the directory.
+  /// The calls of the last read, except for the last call, which closes the directory.
   private var calls: [SystemCall] { plan.calls.map(\.kind).dropLast() }
 
   private func put(_ content: String) throws {
@@ -47,7 +47,7 @@ import Testing
     #expect(asks == content)
   }
 
-  /// A file that fills the room may go on.
+  /// A file that fills the buffer may continue.
   @Test(arguments: [true, false], [16, 17, 5000]) func whatFillsTheRoomIsOpen(tellsOwner: Bool, byteCount: Int) throws {
     try put(String(repeating: "x", count: byteCount))
     #expect(try read("file", tellsOwner: tellsOwner) == "larger: \(byteCount)")
@@ -86,7 +86,7 @@ import Testing
     #expect(calls == [.openBeneath, .status, .close])
   }
 
-  /// A read that fails once is made again when the status has told that there is something to read.
+  /// A failed read is repeated once if the status shows that the file has content.
   @Test func aReadThatGoesOnFailingIsAnError() throws {
     try put("content")
     plan.arm(FaultPlan.Fault(.ioError, call: 1, of: [.read], .fromThenOn))

@@ -10,7 +10,7 @@
     let temporary: TemporaryDirectory
     private static let longAgo = 1_000_000_000
 
-    /// A file that was last read before it was written, so the next read changes its access time.
+    /// Creates a file that was last read before it was written, so that the next read would change its access time.
     init() throws {
       temporary = try TemporaryDirectory()
       try Data("content".utf8).write(to: temporary.url("file"))
@@ -52,12 +52,12 @@
       #expect(accessTime == Self.longAgo)
     }
 
-    /// Another's file is read all the same, and from then on nothing is asked for that only owners may.
+    /// Another user's file is read too, and from then on O_NOATIME is not used.
     @Test func whoMayNotLeaveItAloneChangesIt() throws {
       let calls = Lock([SystemCall]())
       let files = Files { call, _ in
         guard call == .openBeneath || call == .open else { return nil }
-        // What cannot be opened beneath a directory is looked for step by step.
+        // When openat2 is refused, each path component is opened separately.
         return calls.withLock { calls in
           calls.append(call)
           return calls.count <= 2 ? .fail(.notPermitted) : nil

@@ -4,7 +4,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Blocks of parts of a file.
+/// The blocks of parts of a file.
 @Suite struct FileRangeTests {
   let temporary: TemporaryDirectory
   let plan = FaultPlan()

@@ -5,7 +5,7 @@
   import TestSupport
   import Testing
 
-  /// Files that lie in memory alone.
+  /// Files that exist only in memory.
   @Suite struct MemoryFileTests {
     let temporary: TemporaryDirectory
     let plan = FaultPlan()
@@ -27,7 +27,7 @@
       #expect(try temporary.names() == [])
     }
 
-    /// Such as by a filter of system calls; the caller does without.
+    /// A filter of system calls may refuse them, and the caller works without them.
     @Test(arguments: [Errno.noFunction, .notPermitted, .notSupported, .permissionDenied])
     func aSystemWithoutMemoryFilesIsNoError(errno: Errno) throws {
       plan.refuse(.openMemory, errno)

@@ -2,7 +2,7 @@ import Posix
 import Testing
 
 @Suite struct OpenFileBudgetTests {
-  /// Few where a process may have few open.
+  /// The budget is small if the process may open only few files.
   @Test(arguments: [(nil, 256), (1 << 20, 256), (1024, 16), (64, 1), (63, 0), (0, 0)] as [(Int?, Int)])
   func budgetIsASmallShare(openFileLimit: Int?, share: Int) {
     #expect(OpenFileBudget.share(of: openFileLimit) == share)

@@ -46,7 +46,7 @@ import Testing
     #expect(plan.transfers == (cut < 164 ? 2 : 1))
   }
 
-  /// As musl and bionic answer where a file system has no such call.
+  /// musl and bionic report these errors if a file system lacks the call.
   @Test(arguments: [Errno.notSupported, .invalidArgument, .noFunction], [0, 1, 1 << 16, 3 << 16 | 1] as [Int64])
   func whereBlocksCannotBeAllocatedZerosAreWritten(errno: Errno, byteCount: Int64) throws {
     let files = Files { call, _ in call == .allocate ? .fail(errno) : nil }
@@ -78,7 +78,7 @@ import Testing
     }
     #expect(count == 164)
     #expect(head + tail.prefix(100) == stored)
-    // The last call meets the end.
+    // The last call reads the end of the file.
     #expect(plan.transfers == (164 + step - 1) / step + 1)
   }
 
@@ -124,7 +124,7 @@ import Testing
     }
   }
 
-  /// Whatever a close answers, the descriptor is closed: never again, and never leaked.
+  /// The descriptor is closed whatever the close reports: never twice, and never leaked.
   @Test func failedCloseIsReportedAndStillCloses() throws {
     let file = try newFile()
     plan.arm(FaultPlan.Fault(.ioError, call: 1, of: [.close]))
@@ -159,7 +159,7 @@ import Testing
     #expect(try second.tryLock())
   }
 
-  /// A file without the attribute, and a file system without attributes, are no errors.
+  /// A missing attribute, and a file system without attributes, are not errors.
   @Test(arguments: [.notSupported, .outOfRange, .ioError] as [Errno])
   func attributeThatCannotBeReadIsAnErrorUnlessThereIsNone(errno: Errno) throws {
     let file = try newFile()
@@ -173,7 +173,7 @@ import Testing
     #expect(error?.errno == errno)
   }
 
-  /// Names that do not fit are attributes too; a file system without attributes has none.
+  /// Names that do not fit into the buffer are attributes too; a file system without attributes has none.
   @Test(arguments: [(.notSupported, false), (.outOfRange, true), (.ioError, nil)] as [(Errno, Bool?)])
   func attributesThatCannotBeListed(errno: Errno, answer: Bool?) throws {
     let file = try newFile()
@@ -193,7 +193,7 @@ import Testing
 
   // MARK: What the kernel itself refuses
 
-  /// Not by way of an interceptor: the errno is the call's own.
+  /// This uses no interceptor, so the errno is the kernel's.
   @Test func errorsOfTheKernelAreReported() throws {
     try Data([1]).write(to: temporary.url("file"))
     guard case .regular(let file, _) = try directory().openFile("file", for: .read) else {

@@ -37,7 +37,7 @@ import Testing
     #expect(status.modificationNanoseconds == expected)
   }
 
-  /// Milliseconds after which a further change has another time.
+  /// The milliseconds after which a further change gets another time.
   @Test(arguments: [
     (5_000_000_001, 100, false), (5_000_000_001, 101, true), (5_000_000_001, -1, false), (5_000_000_000, 2500, false),
     (5_000_000_000, 2501, true), (-5_000_000_001, 101, true),
@@ -48,7 +48,7 @@ import Testing
     #expect(Stat.isSurelyPast(time, at: now) == (isPast && time % 1_000_000_000 != 0))
   }
 
-  /// Nanoseconds from a file's time to a tick, after which a further change has another time.
+  /// The nanoseconds from a file's time to a tick after which a further change gets another time.
   @Test(arguments: [
     (5_000_001_001, 1000, false), (5_000_001_001, 1001, true), (5_000_001_001, -1, false),
     (5_000_001_000, 10_000_000, false), (5_000_001_000, 10_000_001, true), (5_000_000_000, 5_000_000_000, false),
@@ -58,13 +58,13 @@ import Testing
   }
 
   #if os(Linux)
-    /// The kernel stamps a file with the time of its last tick, or a later one: also right after a tick.
+    /// The kernel stamps a file with the time of its last tick or a later one, even right after a tick.
     @Test func filesAreStampedByTheTick() throws {
       let temporary = try TemporaryDirectory()
       let directory = try openDirectory(at: temporary.path, Files())
       for _ in 0..<20 {
         let start = SystemClock.unixNanoseconds()
-        // A tick that has come since; one does within ten milliseconds, where the machine is not busy.
+        // Waits for the next tick, which comes within ten milliseconds unless the machine is busy.
         var tick = SystemClock.tickNanoseconds()
         while tick <= start {
           try #require(SystemClock.unixNanoseconds() - start < 60_000_000_000, "it stands still")

@@ -9,7 +9,7 @@ import Testing
     #expect(["(2)", "(3)"].contains(page.dropFirst(name.count)))
   }
 
-  /// A list that grows only with an argument in Spec/Performance.md.
+  /// An addition to this list needs a reason in Spec/Performance.md.
   @Test func fewCallsNeverWait() {
     #expect(SystemCall.allCases.filter { !$0.mayWait } == [.openCached, .close, .status, .readCached])
   }

@@ -5,7 +5,7 @@
   import TestSupport
   import Testing
 
-  /// Where the file system of the tests has files without a name.
+  /// Tests that need a file system with unnamed files.
   @Suite(.enabled(if: SystemCall.hasUnnamedFiles)) struct UnnamedFileTests {
     let temporary: TemporaryDirectory
     let plan = FaultPlan()
@@ -18,7 +18,6 @@
 
     private struct NoUnnamedFiles: Error {}
 
-    /// Creates a file of one byte.
     private func create(in directory: borrowing Directory) throws -> OpenFile {
       guard let file = try directory.createUnnamedFile(permissions: .ownerReadWrite) else { throw NoUnnamedFiles() }
       let content: [UInt8] = [7]
@@ -31,7 +30,7 @@
       return try file.status().linkCount == 0
     }
 
-    /// - Returns: the error of naming a file so.
+    /// - Returns: The error of linking the file to its name.
     private func failure(of file: borrowing OpenFile, in directory: borrowing Directory) -> FileError? {
       do throws(FileError) {
         _ = try directory.name(file, ifAbsent: "name")

@@ -14,7 +14,6 @@
     import Android
   #endif
 
-  /// Counts from 1.
   private final class Counter: Sendable {
     private let count = Atomic(0)
 
@@ -34,7 +33,7 @@
       try openDirectory(at: temporary.path, plan.files())
     }
 
-    /// What leasing a file comes to, and what `body` makes of it while the lease is held.
+    /// Returns the result of leasing a file and running `body` while the lease is held.
     private func lease(
       _ name: String = "file", judging judge: (Stat) -> WriteLease.Judgement = { _ in .wanted },
       during body: (borrowing OpenFile) throws -> Void
@@ -99,7 +98,7 @@
         Issue.record("nobody else has the file open")
         return
       }
-      // The reader's second look meets the file that has the name by then.
+      // The reader's second lookup finds the file that has the name by then.
       let path = temporary.path.string
       let calls = Counter()
       let files = Files { call, _ in
@@ -128,7 +127,7 @@
       #expect(try lease("directory") == .file)
     }
 
-    /// The file got another name between the look at its old one and the lock.
+    /// The file is renamed between the check of its old name and the lock.
     @Test func fileThatLostItsNameIsRefused() throws {
       try Data("other".utf8).write(to: temporary.url("other"))
       let path = temporary.path.string
@@ -143,7 +142,7 @@
       }
     }
 
-    /// Whoever knows that it has kept its name, spares a look at that.
+    /// The check of the name is skipped if the caller knows that the name has not changed.
     @Test(arguments: [WriteLease.Judgement.wanted, .untouched])
     func nameIsLookedAtUnlessNobodyHasTouchedTheFile(judgement: WriteLease.Judgement) throws {
       let looks = Counter()

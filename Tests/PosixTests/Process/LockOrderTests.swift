@@ -30,7 +30,7 @@ import Testing
     #expect(locks.allows(.mutex))
   }
 
-  /// As a store of many keys does.
+  /// A store of many keys holds several stripes.
   @Test func aThreadMayHoldManyStripes() {
     var locks = LockOrder.Held()
     for _ in 0..<256 {
@@ -42,7 +42,7 @@ import Testing
     #expect(locks == LockOrder.Held())
   }
 
-  /// A thread's locks are its own, and a caller's code runs as if it held none: else these would trap in a debug build.
+  /// Locks belong to a thread, and a caller's closure runs as if it held none: otherwise these trap in debug builds.
   @Test func aCallersCodeStandsOutsideOfTheOrder() {
     let inner = Lock(0, rank: .mutex)
     let outer = Lock(0, rank: .collection)

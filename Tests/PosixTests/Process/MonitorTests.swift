@@ -20,7 +20,7 @@ import Testing
     var looks = 0
     Monitor(()).wait { _ in
       looks += 1
-      // It may look early, but not before the time and still be done.
+      // The check may come early, but must not succeed before the time.
       return looks > 1 && SystemClock.monotonic() - start >= duration ? .done(()) : .wait(duration)
     }
     #expect(looks > 1)

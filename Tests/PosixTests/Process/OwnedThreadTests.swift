@@ -14,7 +14,7 @@ import Testing
     mayEnd.change { $0 = true }
     thread.join()
     #expect(hasEnded.withLock { $0 })
-    // Joined already: there is nothing to wait for.
+    // The thread was already joined, so this returns immediately.
     thread.join()
   }
 

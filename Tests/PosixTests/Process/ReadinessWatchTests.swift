@@ -3,7 +3,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Many tasks that wait for bytes, by one thread.
+/// One thread waits for bytes on behalf of many tasks.
 @Suite(.timeLimit(.minutes(30))) struct ReadinessWatchTests {
   private let plan = FaultPlan()
 
@@ -13,7 +13,7 @@ import Testing
 
   @Test func whoWaitsIsToldOfBytesAndOfTheEnd() async throws {
     let watch = ReadinessWatch()
-    // A second round needs another thread.
+    // The second round needs a new thread.
     for _ in 0..<2 {
       let pipes = try (0..<20).map { _ in try FileDescriptor.pipe() }
       let waits = pipes.map { pipe in Task { try await watch.wait(for: pipe.readEnd) } }
@@ -22,7 +22,7 @@ import Testing
       try await waits[3].value
       try await waiting(19, watch)
       for (number, pipe) in pipes.enumerated() where number != 3 {
-        // An end is told as well.
+        // The end of a pipe is reported too.
         if number.isMultiple(of: 2) { try pipe.writeEnd.writeAll([1]) } else { try pipe.writeEnd.close() }
       }
       for wait in waits { try await wait.value }
@@ -55,7 +55,7 @@ import Testing
     #expect(watch.waiterCount == 1)
     try writeEnd.writeAll([1])
     try await other.value
-    // Cancelled before it waits.
+    // This task is cancelled before it waits.
     let early = Task {
       while !Task.isCancelled { await Task.yield() }
       try await watch.wait(for: readEnd)
@@ -74,7 +74,7 @@ import Testing
     let error = await #expect(throws: FileError.self) { try await watch.wait(for: readEnd) }
     #expect(error?.call == call && error?.errno == .noMemory)
     #expect(watch.waiterCount == 0)
-    // The next one does not meet it.
+    // The cancelled wait does not affect the next one.
     try writeEnd.writeAll([1])
     try await watch.wait(for: readEnd)
     try writeEnd.close()

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What reached a disk, as `blocklog` has written it down.
+/// The writes that reached a disk, as logged by `blocklog`.
 struct BlockLog {
   struct Entry {
     enum Kind {
@@ -8,7 +8,7 @@ struct BlockLog {
       case flush
     }
 
-    /// By CLOCK_MONOTONIC.
+    /// The time by CLOCK_MONOTONIC.
     var nanoseconds: UInt64
     var kind: Kind
   }

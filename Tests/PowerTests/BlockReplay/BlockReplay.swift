@@ -3,11 +3,11 @@ import Foundation
 import SystemPackage
 import TestSupport
 
-/// Makes the disks that a power cut may leave of a session, mounts each and looks at it.
+/// Builds the disks that a power cut may leave of a session, and mounts and checks each of them.
 struct BlockReplay {
   private let session: LoggedSession
   private let volume: Volume
-  /// Everything up to the last flush.
+  /// The image with all writes up to the last flush.
   private let durable: String
   private let directory: TemporaryDirectory
 
@@ -19,7 +19,7 @@ struct BlockReplay {
     try ChildProcess.runSuccessfully(["cp", "--sparse=always", session.base, durable])
   }
 
-  /// - Returns: what is wrong.
+  /// - Returns: The violations.
   func check(states: Int, using generator: inout SeededGenerator) throws -> [String] {
     let entries = session.log.entries
     guard let start = session.steps.first?.began, let end = session.steps.last?.ended else { return [] }
@@ -38,7 +38,7 @@ struct BlockReplay {
         }
         next += 1
       }
-      // The power may last until just before the next thing reaches the disk.
+      // The power is cut at the latest just before the next write reaches the disk.
       let time = next < entries.count ? entries[next].nanoseconds : .max
       try ChildProcess.runSuccessfully(["cp", "--sparse=always", durable, volume.image])
       try write(survivors(of: pending, using: &generator), to: volume.image)
@@ -54,7 +54,7 @@ struct BlockReplay {
     case 0: return pending
     case 1: return []
     case 2:
-      // The last one is torn between two sectors.
+      // The last write is torn between two sectors.
       guard let last = pending.last else { return [] }
       let sectors = Int.random(in: 0...(last.bytes.count / 512), using: &generator)
       return pending.dropLast() + [(last.offset, last.bytes.prefix(sectors * 512))]

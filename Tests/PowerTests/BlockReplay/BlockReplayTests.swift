@@ -5,12 +5,12 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Promise 10: real file systems on a disk that forgets, in any way a disk may, what was not flushed.
+/// Promise 10: real file systems on a disk that loses unflushed writes in every way that a disk may.
 @Suite(.serialized) struct BlockReplayTests {
   static let seed = SeededGenerator.announcedSeed(for: "BlockReplayTests")
-  /// On each file system, with packs and without.
+  /// The number of states for each file system, with packs and without.
   static let states = TestLength.count(short: 60, long: 6000)
-  /// The short form with packs makes the same choices each time.
+  /// The seed is fixed in the short form with packs, so that each run makes the same choices.
   static let packedSeed = TestLength.isShort ? 31 : seed
 
   @Test(.canMount(.ext4), .canReplay, arguments: [false, true]) func replayOfExt4(packs: Bool) throws {
@@ -21,7 +21,7 @@ import Testing
     try Self.replay(.xfs, packs: packs).report(on: "xfs")
   }
 
-  /// Planted: who says that it is done before it is on the medium.
+  /// Planted bug: success is reported before the data is on the medium.
   @Test(.canMount(.ext4), .canReplay, arguments: [false, true]) func replayFindsAMissingSync(packs: Bool) throws {
     let session = try LoggedSession(
       .ext4, .full, packs: packs, operations: 30, seed: 1, missing: packs ? .ofPacks : .ofFiles)
@@ -59,7 +59,7 @@ import Testing
 }
 
 extension Trait where Self == ConditionTrait {
-  /// Skips, visibly, where there is no FUSE.
+  /// Skips a test visibly if FUSE is not available.
   static var canReplay: Self {
     .enabled(if: access("/dev/fuse", R_OK | W_OK) == 0, "needs /dev/fuse")
   }

@@ -5,7 +5,7 @@ import Foundation
 import SystemPackage
 import TestSupport
 
-/// A worker's operations on a volume whose disk writes down what reaches it.
+/// A worker's operations on a volume whose disk logs its writes.
 struct LoggedSession {
   struct Step {
     var operation: FaultOperation
@@ -16,12 +16,12 @@ struct LoggedSession {
 
   let fileSystem: Volume.FileSystem
   let durability: BlobStore.Durability
-  /// Whether small records lie in packs.
+  /// A Boolean value that indicates whether small records are stored in packs.
   let packs: Bool
   let keys = ["subject", "su-1", "a", "other"]
   private(set) var steps: [Step] = []
   let log: BlockLog
-  /// The volume as it was before.
+  /// The image of the volume before the session.
   let base: String
   private let directory: TemporaryDirectory
 
@@ -30,7 +30,7 @@ struct LoggedSession {
     let result: OperationResult?
   }
 
-  /// - Parameter missing: a mistake of the worker.
+  /// - Parameter missing: A planted bug of the worker.
   init(
     _ fileSystem: Volume.FileSystem, _ durability: BlobStore.Durability, packs: Bool = false, operations count: Int,
     seed: UInt64, missing: MissingSync? = nil
@@ -62,19 +62,19 @@ struct LoggedSession {
     log = try BlockLog(contentsOf: disk.log)
   }
 
-  /// What may be found when the power is cut at a time.
+  /// Returns the states that are allowed after a power cut at a time.
   func oracle(at time: UInt64) -> PowerCutOracle {
     var oracle = PowerCutOracle(durability, keys: keys, on: DirectoryState(), packs: packs)
     for step in steps where step.began < time {
       oracle.begin(step.operation)
-      // Answers are judged elsewhere.
+      // Other tests check the results.
       if step.ended < time { _ = oracle.end(step.operation, step.result) }
     }
     return oracle
   }
 }
 
-/// A disk in a process of its own.
+/// A disk that is served by a separate process.
 final class LoggedDisk {
   let path: String
   let log: String
@@ -100,7 +100,7 @@ final class LoggedDisk {
     process.send(SIGTERM)
   }
 
-  /// Unmounts it and waits until the log is complete.
+  /// Unmounts the volume and waits until the log is complete.
   func end() throws {
     let error = volume_unmount(path)
     guard error == 0 else { throw Volume.CallFailed(what: "umount \(path)", errno: error) }

@@ -9,10 +9,10 @@ import TestSupport
 /// Operations on a directory of known content.
 struct CrashScript: CustomStringConvertible, Sendable {
   enum Start: String, CaseIterable {
-    /// Not even the directory.
+    /// The directory does not exist.
     case nothing
     case absent, unlocked, locked, expired
-    /// As above, with a file in the recycling bin for each size that is stored.
+    /// The states above, with a file in the recycling bin for each size that is stored.
     case warmAbsent, warmUnlocked, warmLocked
 
     var isWarm: Bool { [.warmAbsent, .warmUnlocked, .warmLocked].contains(self) }
@@ -24,11 +24,11 @@ struct CrashScript: CustomStringConvertible, Sendable {
   var operations: [FaultOperation]
   var durability: BlobStore.Durability
   var format = BlobStore.RecordFormat.checksummed
-  /// Whether small records lie in packs.
+  /// A Boolean value that indicates whether small records are stored in packs.
   var packs = false
-  /// Whether each collection makes a checkpoint of the packs.
+  /// A Boolean value that indicates whether each collection writes a checkpoint of the packs.
   var checkpoints = false
-  /// Of the subject's payload before.
+  /// The size of the subject's previous payload.
   var oldByteCount = 3000
 
   var description: String {
@@ -38,7 +38,7 @@ struct CrashScript: CustomStringConvertible, Sendable {
     return "\(durability) from \(start)\(place): \(operations.map(\.description).joined(separator: ", "))"
   }
 
-  /// The operations, recorded as they run, and their answers.
+  /// The recording of the operations, and their results.
   struct Run: Sendable {
     var recording: Recording
     var before: DirectoryState
@@ -89,7 +89,7 @@ struct CrashScript: CustomStringConvertible, Sendable {
     store("x", 100, age: 50, locks: 0)
     store("gone", 400, age: 10_000, locks: 0)
     if start.isWarm {
-      // One shorter, one longer, one of another class. Their digests are low: any key's record may overwrite them.
+      // One is shorter, one longer, one of another class. Digests are low, so any key's record may overwrite them.
       for (key, byteCount) in [("bea", 4500), ("beb", 8000), ("bec", 10), ("bed", 3900)] {
         store(key, byteCount, age: 50, locks: 0)
         var settings = settings(top)
@@ -126,7 +126,7 @@ extension CrashScript {
     .collect(evicting: true),
   ]
 
-  /// Every operation on every start, at every durability.
+  /// Every operation on every start state, at every durability.
   static let each: [CrashScript] = BlobStore.Durability.allCases.flatMap { durability in
     Start.allCases.flatMap { start in
       single.map { CrashScript(start: start, operations: [$0], durability: durability) }
@@ -141,7 +141,7 @@ extension CrashScript {
       ]
     } + single.dropFirst(5)
 
-  /// Every operation on records in packs and beside them, at every durability.
+  /// Every operation on records in packs and files, at every durability.
   static let eachWithPacks: [CrashScript] = BlobStore.Durability.allCases.flatMap { durability in
     [(Start.nothing, 0), (.absent, 0)].flatMap { scripts(durability, $0.0, $0.1) }
       + [Start.unlocked, .locked, .expired].flatMap { start in
@@ -157,7 +157,7 @@ extension CrashScript {
     }
   }
 
-  /// Some operations one after the other, chosen by chance.
+  /// Returns a random sequence of operations.
   static func random(withPacks packs: Bool = false, using generator: inout SeededGenerator) -> CrashScript {
     let durability = BlobStore.Durability.allCases.randomElement(using: &generator) ?? .automatic
     let start = Start.allCases.randomElement(using: &generator) ?? .absent

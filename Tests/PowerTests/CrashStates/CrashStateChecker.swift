@@ -5,17 +5,17 @@ import Foundation
 import SystemPackage
 import TestSupport
 
-/// How closely a script is looked at.
+/// The effort that a script is checked with.
 struct CrashEffort: Sendable {
-  /// How many states a point of the script is worth at the most.
+  /// The maximum number of states to enumerate at a point of the script.
   var statesPerPoint: Int
-  /// How many of them are looked at, chosen by chance.
+  /// The size of the random sample of these states that is checked.
   var mostPerPoint = Int.max
-  /// The part of the points that is looked at, chosen by chance.
+  /// The share of the points that is checked, chosen at random.
   var pointShare = 1.0
 }
 
-/// Builds every state that a power cut may leave of a script, and looks at it through the library.
+/// Builds every state that a power cut may leave of a script, and checks it with the library.
 struct CrashStateChecker {
   let script: CrashScript
   let model: DiskModel
@@ -32,10 +32,10 @@ struct CrashStateChecker {
   mutating func check(_ run: CrashScript.Run, using generator: inout SeededGenerator) throws {
     let keys = ["subject", "su-neighbour", "su-other", "x", "elsewhere", "gone"]
     var oracle = PowerCutOracle(script.durability, keys: keys, on: run.before, packs: script.packs)
-    // With packs, pages of the control file may be lost, too. Without, it is lost as a whole.
+    // With packs, single pages of the control file may be lost. Without packs, it is lost as a whole.
     let lost: Set<String> = script.packs ? [] : [".blobcache"]
     var disk = CrashStates(of: run.recording.base, under: model, leavingOut: lost)
-    // By what was promised at the time.
+    // Each state is checked against the promises made until then.
     var seen: Set<DiskTree> = []
     let directory = try TemporaryDirectory(inMemory: true)
     for (number, event) in run.recording.events.enumerated() {
@@ -63,7 +63,7 @@ struct CrashStateChecker {
   ) throws -> [String] {
     let top = directory.path.string + "/\(states)"
     try tree.build(at: top)
-    // What stays goes with the directory it is in.
+    // Remaining files are removed with the directory that contains them.
     defer { try? FileManager.default.removeItem(atPath: top) }
     var settings = script.settings(top)
     if script.packs { try NextBoot.begin(in: settings.directory.string) }
@@ -79,7 +79,7 @@ struct CrashStateChecker {
     return found
   }
 
-  /// Behind the next boot, with nothing lost, the packs say the same: nothing that was given up comes back.
+  /// After another boot without losses, the packs have the same content: no discarded record reappears.
   private func secondBootViolations(_ settings: StoreSettings) throws -> [String] {
     let before = try DirectoryState(inspecting: settings)
     try NextBoot.begin(in: settings.directory.string)
@@ -88,7 +88,7 @@ struct CrashStateChecker {
     return ["behind the second boot, \(after.keys), not \(before.keys)"]
   }
 
-  /// A load must answer what an inspection of all bytes has found.
+  /// A load must agree with an inspection of all bytes.
   private func loadViolations(_ key: String, _ state: DirectoryState, _ store: BlobStore) throws -> [String] {
     let load = FaultOperation.load(key, touching: false)
     let result = load.run(store)
@@ -98,8 +98,8 @@ struct CrashStateChecker {
     return ["\(load) of \(state[key]) answers \(result)"]
   }
 
-  /// Spec/Semantics.md, L5: what has expired is not found, whatever else is wrong with it. A name may lead to a record that
-  /// its file held for another key before; an enumeration, which as a load judges expiry first, tells.
+  /// Spec/Semantics.md, L5: an expired record is not found, whatever else is wrong with it. A name may refer to a
+  /// file with an earlier record of another key. An enumeration, which like a load checks expiry first, reports it.
   private func hasExpired(_ key: String, _ store: BlobStore) throws -> Bool {
     try store.records().contains { $0.key?.string == key && $0.state == .expired }
   }

@@ -45,7 +45,7 @@ import Testing
     #expect(sum.violations.isEmpty)
   }
 
-  /// The journal has the cut of a recycled file, and a sync writes the file's data later: it is as long as it was cut to.
+  /// The journal truncates a recycled file, and its data is synced later: the file keeps the truncated length.
   @Test func aFileThatWasCutStaysCut() throws {
     let script = CrashScript(
       start: .warmAbsent,
@@ -55,7 +55,7 @@ import Testing
     try Self.expectNone(script, under: .ext4)
   }
 
-  /// The name is on the medium, and of its file what that held before: a record of another key, which has expired.
+  /// The name is on the medium, but its file has the previous content: a record of another key, which has expired.
   @Test func anExpiredRecordUnderAnotherKeysNameIsNotFound() throws {
     let script = CrashScript(
       start: .warmAbsent,
@@ -68,12 +68,12 @@ import Testing
 
   // MARK: - Planted bugs
 
-  /// For one script.
+  /// The effort for a single script.
   static let closeEffort = CrashEffort(statesPerPoint: 48)
 
   static let store = FaultOperation.store(CrashScript.subject, PayloadName("new", 5000))
 
-  /// A rename before the data is on the medium costs the old blob.
+  /// A rename before the data is on the medium loses the old blob.
   @Test(arguments: [BlobStore.Durability.barrier, .full]) func aMissingFileSyncIsFound(
     durability: BlobStore.Durability
   ) throws {
@@ -92,7 +92,7 @@ import Testing
     }
   }
 
-  /// A header that is sound says nothing of the payload.
+  /// A valid header proves nothing about the payload.
   @Test func aMissingPayloadChecksumIsFound() throws {
     var script = CrashScript(start: .unlocked, operations: [Self.store], durability: .none)
     script.format = .reference
@@ -105,7 +105,7 @@ import Testing
     _ script: CrashScript, _ effort: CrashEffort = closeEffort, plant: (Recording) -> Recording
   ) throws {
     #expect(try !violations(script, effort, plant: plant).isEmpty)
-    // Without the bug, nothing: else it would not be the bug that is found.
+    // The violation must disappear without the bug. Otherwise, the checker has found something else.
     try expectNone(script, effort)
   }
 
@@ -130,7 +130,7 @@ import Testing
 
   // MARK: - Running
 
-  /// On all cores.
+  /// Checks the scripts on all cores.
   private static func check(_ scripts: [CrashScript], _ effort: CrashEffort, seed: UInt64) async throws -> Sum {
     try await withCheckedThrowingContinuation { continuation in
       DispatchQueue.global().async {

@@ -4,10 +4,10 @@ import FaultOperations
 import TestSupport
 import Testing
 
-/// Promise 10 with packs: a power cut may keep or lose each page of a pack, of its table, of the index and of the control
-/// file by itself, also what was only written to memory that processes share.
+/// Promise 10 with packs: a power cut may keep or lose each page of a pack, of its table, of the index and of the
+/// control file separately, even if the page was only written to shared memory.
 @Suite(.serialized) struct PackCrashStateTests {
-  /// The short form is the same each time.
+  /// The seed is fixed in the short form.
   static let seed = TestLength.isShort ? 31 : SeededGenerator.announcedSeed(for: "PackCrashStateTests")
   static let states = TestLength.count(short: 300, long: 300_000)
   static let effort = CrashEffort(
@@ -21,7 +21,7 @@ import Testing
       states: Self.states, Self.effort, seed: Self.seed)
   }
 
-  /// A file is on the medium with its name before the packed record that it replaces is dead there.
+  /// A file and its name are on the medium before the superseded packed record is marked dead there.
   @Test(arguments: [BlobStore.Durability.barrier, .full]) func aFileIsThereBeforeItsPackedRecordIsNot(
     durability: BlobStore.Durability
   ) throws {
@@ -31,8 +31,8 @@ import Testing
     try CrashStateTests.expectNone(script, Self.closeEffort, under: .ext4)
   }
 
-  /// A durable record has taken the place of a file, and a later one that is not durable its own place: if that is lost, the file is
-  /// gone all the same.
+  /// A durable record has superseded a file, and a later record that is not durable supersedes it. If the later one
+  /// is lost, the file must not reappear.
   @Test(arguments: [
     [FaultOperation.store(CrashScript.subject, PayloadName("new", 700), locks: .one), .unlock(CrashScript.subject)],
     [.store(CrashScript.subject, PayloadName("new", 700)), .lock(CrashScript.subject), .unlock(CrashScript.subject)],
@@ -44,7 +44,7 @@ import Testing
     try CrashStateTests.expectNone(script, Self.closeEffort)
   }
 
-  /// The mark on a packed record is on the medium before a change of the file that has replaced it is acknowledged.
+  /// The mark on a packed record is on the medium before a change of the file that superseded it is acknowledged.
   @Test(arguments: [
     FaultOperation.lock(CrashScript.subject), .store(CrashScript.subject, PayloadName("newer", 6000), locks: .one),
   ]) func aPackedRecordDoesNotComeBackOverADurableFile(operation: FaultOperation) throws {
@@ -54,7 +54,7 @@ import Testing
     try CrashStateTests.expectNone(script, Self.closeEffort, under: .ext4)
   }
 
-  /// A power cut may leave a control file without content, whose packs are found all the same.
+  /// A power cut may leave an empty control file. Loads still find the packs.
   @Test func packsAreFoundBehindALostControlFile() throws {
     let script = CrashScript(
       start: .nothing, operations: [.store(CrashScript.subject, PayloadName("new", 700))], durability: .full,
@@ -62,7 +62,7 @@ import Testing
     try CrashStateTests.expectNone(script, Self.closeEffort)
   }
 
-  /// What a checkpoint says holds for whatever the cut has left of later changes: also of a chunk that was used anew.
+  /// A checkpoint remains valid whatever the cut has left of later changes, including a chunk that was reused.
   @Test(arguments: [
     [
       FaultOperation.remove(CrashScript.subject), .collect(evicting: false),
@@ -83,12 +83,12 @@ import Testing
 
   // MARK: - Planted bugs
 
-  /// For one script.
+  /// The effort for a single script.
   static let closeEffort = CrashEffort(statesPerPoint: 16, mostPerPoint: 4)
 
   static let store = FaultOperation.store(CrashScript.subject, PayloadName("new", 700))
 
-  /// A record that is published before it is on the medium.
+  /// Planted bug: a record is published before it is on the medium.
   @Test(arguments: [BlobStore.Durability.barrier, .full]) func aMissingSyncOfAPackIsFound(
     durability: BlobStore.Durability
   ) throws {

@@ -6,10 +6,10 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/ControlFile.md, "Sessions": processes that have the same number in different namespaces, as in containers that share
-/// a directory.
+/// Spec/ControlFile.md, "Sessions": processes with equal numbers in different namespaces, such as containers that
+/// share a directory.
 @Suite struct NamespaceTests {
-  /// The worker has the number 1 in its namespace, and dies with its launcher.
+  /// The worker has the number 1 in its namespace, and ends with its launcher.
   private static let launcher = ["unshare", "--pid", "--fork", "--kill-child", "--"]
 
   @Test(.canUnshare, arguments: [false, true]) func processesOfOneNumberAreKeptApart(packs: Bool) throws {
@@ -28,7 +28,7 @@ import Testing
     settings.packs = packs
     let store = try settings.makeStore()
     #expect(try store.header(for: BlobKey(key))?.refCount == UInt32(2 * count))
-    // The death of one is not that of the other.
+    // The death of one worker is not mistaken for the death of the other.
     workers[0].kill()
     #expect(workers[1].run(.lock(key))?.outcome == .done)
     #expect(try store.lock(BlobKey(key)) == .done)
@@ -37,7 +37,7 @@ import Testing
 }
 
 extension Trait where Self == ConditionTrait {
-  /// Skips, visibly, where a process may have no namespace of its own.
+  /// Skips a test visibly if a process cannot create a namespace.
   static var canUnshare: Self {
     .enabled("needs unshare(1), and the right to make a namespace of processes") {
       guard Programs.installed("unshare") != nil else { return false }

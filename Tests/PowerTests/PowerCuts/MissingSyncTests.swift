@@ -3,9 +3,9 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// The harness itself.
+/// Tests the harness.
 @Suite struct MissingSyncTests {
-  /// No sync is all that is missing: what was stored is found, also in a directory that is new.
+  /// Only the syncs are missing: a stored record is found, even in a new directory.
   @Test func whatIsStoredWithoutASyncIsFound() throws {
     let directory = try TemporaryDirectory(inMemory: true)
     let missing = MissingSync.ofFiles

@@ -6,13 +6,13 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Promise 10: real file systems whose power is cut while processes work on them.
+/// Promise 10: real file systems that lose power while processes work on them.
 @Suite(.serialized) struct PowerCutTests {
   static let seed = SeededGenerator.announcedSeed(for: "PowerCutTests")
-  /// On each file system.
+  /// The number of power cuts for each file system.
   static let cuts = TestLength.count(short: 75, long: 5000)
   static let packedCuts = TestLength.count(short: 32, long: 5000)
-  /// The short form with packs makes the same choices each time.
+  /// The seed is fixed in the short form with packs, so that each run makes the same choices.
   static let packedSeed = TestLength.isShort ? 31 : seed
 
   @Test(.canMount(.ext4), arguments: [false, true]) func cutsOfExt4(packs: Bool) throws {
@@ -25,7 +25,7 @@ import Testing
     outcome.report(on: "xfs")
   }
 
-  /// Planted: who says that it is done before it is on the medium.
+  /// Planted bug: success is reported before the data is on the medium.
   @Test(.canMount(.ext4), arguments: [false, true]) func cutsOfExt4FindAMissingSync(packs: Bool) throws {
     let outcome = try Self.cut(
       Volume(.ext4, megabytes: packs ? 128 : 64), packs: packs, missing: packs ? .ofPacks : .ofFiles)
@@ -55,8 +55,8 @@ import Testing
   }
 
   /// - Parameters:
-  ///   - packs: whether small records lie in packs.
-  ///   - missing: a mistake of the workers. It ends with the first cut that finds it.
+  ///   - packs: A Boolean value that indicates whether small records are stored in packs.
+  ///   - missing: A planted bug of the workers. The test ends with the first cut that detects it.
   private static func cut(_ volume: Volume, packs: Bool, missing: MissingSync? = nil) throws -> Outcome {
     let times = missing == nil ? (packs ? packedCuts : cuts) : 8
     let byteCounts = MissingSync.byteCounts(missing, packs: packs)
@@ -92,7 +92,7 @@ import Testing
       for driver in drivers {
         outcome.operations += driver.operationCount
         var oracle = driver.oracle
-        // A collection of the other worker may have moved the records of this one.
+        // A collection of the other worker may have moved this worker's records.
         if packs { oracle.begin(.collect(evicting: false)) }
         outcome.violations += oracle.violations(in: found.only(oracle.keys)).map {
           "cut \(outcome.cuts): \($0); last: \(driver.lastOperations)"
@@ -101,7 +101,7 @@ import Testing
       outcome.cuts += 1
       if packs {
         try removeHiddenFiles(settings)
-        // What is there now is on the medium.
+        // This puts the current state on the medium.
         try volume.unmount()
         try volume.mount()
       }
@@ -109,8 +109,8 @@ import Testing
     return outcome
   }
 
-  /// A cut may leave a file beneath the packed record that has replaced it. Where that goes without `full`, a later cut may
-  /// bring the file back, which the oracle of that time does not know.
+  /// A cut may leave a file that is hidden by the packed record that superseded it. If it is removed without `full`,
+  /// a later cut may restore it, which the oracle of that time does not know.
   private static func removeHiddenFiles(_ settings: StoreSettings) throws {
     let store = try settings.makeStore()
     for record in try store.records() where record.packed != nil {
@@ -121,7 +121,7 @@ import Testing
 }
 
 extension DirectoryState {
-  /// The state of only these keys.
+  /// Returns the state of only these keys.
   func only(_ keys: [String]) -> DirectoryState {
     var state = self
     state.keys = state.keys.filter { keys.contains($0.key) }

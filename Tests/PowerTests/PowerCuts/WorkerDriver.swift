@@ -3,7 +3,7 @@ import FaultOperations
 import Foundation
 import Synchronization
 
-/// Keeps a worker busy from a thread of its own, and keeps account of its answers.
+/// Keeps a worker busy from a separate thread, and records its results.
 final class WorkerDriver: Sendable {
   private struct State: ~Copyable {
     var oracle: PowerCutOracle
@@ -14,7 +14,7 @@ final class WorkerDriver: Sendable {
   }
 
   private let state: Mutex<State>
-  // Used by the driver's thread alone until that has ended.
+  // Only the driver's thread uses it until that thread has ended.
   private nonisolated(unsafe) let worker: Worker
   private let firstAnswer = DispatchSemaphore(value: 0)
   private let end = DispatchSemaphore(value: 0)
@@ -34,12 +34,12 @@ final class WorkerDriver: Sendable {
 
   func waitForFirstAnswer() { firstAnswer.wait() }
 
-  /// From now on calls may fail, the worker may die, and what it answers counts for nothing.
+  /// Allows failures and the death of the worker from now on, and ignores its results.
   func expectFailures() { state.withLock { $0.failuresAreExpected = true } }
 
-  /// Waits until the worker has noticed, and ends it.
+  /// Waits until the worker has noticed the failure, and ends it.
   ///
-  /// - Returns: what was wrong until then.
+  /// - Returns: The violations until then.
   func stop() -> [String] {
     end.wait()
     worker.kill()
@@ -50,7 +50,7 @@ final class WorkerDriver: Sendable {
   var operationCount: Int { state.withLock { $0.done.count } }
   var lastOperations: [String] { state.withLock { $0.done.suffix(6) } }
 
-  /// - Returns: whether to go on.
+  /// - Returns: A Boolean value that indicates whether to continue.
   private func runOne() -> Bool {
     let operation = state.withLock { state in
       let operation = state.operations.next()
@@ -66,9 +66,9 @@ final class WorkerDriver: Sendable {
         }
         return false
       }
-      // Behind the cut an answer is no promise: xfs lets a directory's fsync succeed that has lost its transaction.
+      // A result after the cut is no promise: on xfs, fsync of a directory succeeds after its transaction was lost.
       if state.failuresAreExpected { return false }
-      // Another process collects, or has the stripe: nothing was done.
+      // Another process collects or holds the stripe, so nothing was changed.
       if result.outcome != .busy { state.violations += state.oracle.end(operation, result) }
       return true
     }

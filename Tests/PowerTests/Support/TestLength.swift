@@ -1,6 +1,6 @@
 import Foundation
 
-/// How much of a test is run.
+/// The share of a test that is run.
 ///
 /// `BLOBCACHE_TEST_LONG=1` runs the long form, `BLOBCACHE_TEST_LONG=1/50` a fiftieth of it.
 enum TestLength {

@@ -4,7 +4,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// A real file system on an image file, which can lose its power or its room. Linux, as root.
+/// A real file system on an image file that can lose its power or become full. It needs Linux and root.
 final class Volume {
   enum FileSystem: String, Sendable {
     case ext4, xfs, btrfs, tmpfs
@@ -21,15 +21,15 @@ final class Volume {
   private let directory: TemporaryDirectory
   private let mountOptions: String
   private var isMounted = false
-  /// What it is mounted from, and the number of the loop device.
+  /// The mounted image, and the number of the loop device.
   private var source: (image: String, device: Int32)?
 
-  /// Makes the file system and mounts it.
+  /// Creates the file system and mounts it.
   ///
   /// - Parameters:
-  ///   - formatOptions: for mkfs.
-  ///   - mountOptions: as for mount(8).
-  ///   - isMounted: whether it is mounted.
+  ///   - formatOptions: The options of mkfs.
+  ///   - mountOptions: The options of mount(8).
+  ///   - isMounted: A Boolean value that indicates whether to mount the file system.
   init(
     _ fileSystem: FileSystem, megabytes: Int, formatOptions: [String] = [], mountOptions: String = "",
     isMounted: Bool = true
@@ -55,7 +55,7 @@ final class Volume {
   var mountPoint: String { directory.path.string + "/mount" }
   var cache: String { mountPoint + "/cache" }
 
-  /// - Parameter device: the file to mount, if not the image.
+  /// - Parameter device: The file to mount instead of the image.
   func mount(_ device: String? = nil) throws {
     if fileSystem == .tmpfs {
       try Self.check("mount tmpfs", volume_mount(mountPoint, fileSystem.rawValue, mountOptions))
@@ -69,7 +69,7 @@ final class Volume {
     isMounted = true
   }
 
-  /// Unmounts it, and waits until nothing can change the image any more.
+  /// Unmounts the file system, and waits until nothing can change the image.
   func unmount() throws {
     try Self.check("umount", volume_unmount(mountPoint))
     isMounted = false
@@ -93,7 +93,7 @@ final class Volume {
 // MARK: - Where it cannot be had
 
 extension Volume {
-  /// Why a file system cannot be tested here; nil if it can.
+  /// Returns the reason why a file system cannot be tested, or `nil` if it can.
   static func obstacle(_ fileSystem: FileSystem) -> String? {
     #if os(Linux)
       guard getuid() == 0 else { return "needs root, to mount \(fileSystem)" }
@@ -116,9 +116,9 @@ extension Volume {
 }
 
 extension Trait where Self == ConditionTrait {
-  /// Skips, visibly, where a file system cannot be made and mounted.
+  /// Skips a test visibly if a file system cannot be created and mounted.
   static func canMount(_ fileSystem: Volume.FileSystem) -> Self {
-    // Tried only when the test is to run: it costs a mount.
+    // The check runs only if the test is selected, because it costs a mount.
     .enabled("needs root, loop devices and mkfs.\(fileSystem.rawValue)") {
       guard let obstacle = Volume.obstacle(fileSystem) else { return true }
       print("skipped: volumes of \(fileSystem): \(obstacle)")

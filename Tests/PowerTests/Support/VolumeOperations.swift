@@ -2,7 +2,7 @@ import BlobStore
 import FaultOperations
 import TestSupport
 
-/// Operations on a volume's cache, chosen by chance.
+/// Random operations on a volume's cache.
 struct VolumeOperations {
   let keys: [String]
   private let byteCounts: [Int]
@@ -10,11 +10,11 @@ struct VolumeOperations {
   private var count = 0
 
   static let files = [0, 448, 700, 5000, 20_000]
-  /// Where there are packs, most records lie there. Few are files, so that records move to files and back.
+  /// With packs, most records are packed. Few are files, so that records move between packs and files.
   static let mostlyPacked = [0, 100, 448, 700, 1500, 3000, 5000]
   static let packed = [448, 700]
 
-  /// - Parameter byteCounts: of the payloads.
+  /// - Parameter byteCounts: The payload sizes to choose from.
   init(keys: [String], byteCounts: [Int] = files, seed: UInt64) {
     self.keys = keys
     self.byteCounts = byteCounts

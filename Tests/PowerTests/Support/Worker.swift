@@ -4,7 +4,7 @@ import Foundation
 import Synchronization
 import TestSupport
 
-/// A process that works on a cache, one operation after the other, and may die of it.
+/// A process that runs operations on a cache one after the other, and may be killed.
 final class Worker {
   private let process: ChildProcess
   private let input: FileHandle
@@ -12,9 +12,9 @@ final class Worker {
   private var unread = Data()
 
   /// - Parameters:
-  ///   - packs: whether small records lie in packs.
-  ///   - plant: a bug, by its name in `faultprobe`.
-  ///   - launcher: a program that starts the worker, with its arguments.
+  ///   - packs: A Boolean value that indicates whether small records are stored in packs.
+  ///   - plant: A planted bug, by its name in `faultprobe`.
+  ///   - launcher: A program that starts the worker, with its arguments.
   init(
     _ directory: String, _ durability: BlobStore.Durability, packs: Bool = false, plant: String? = nil,
     by launcher: [String] = []
@@ -23,24 +23,24 @@ final class Worker {
     let (input, output) = (Pipe(), Pipe())
     let options =
       ["--durability", durability.rawValue, "--packs", "\(packs)"] + (plant.map { ["--plant", $0] } ?? [])
-    // To die of a signal is no news here.
+    // Death by a signal is expected and not reported.
     process = try ChildProcess(
       launcher + [Programs.built("faultprobe").path, directory] + options + ["serve"],
       adding: ["SWIFT_BACKTRACE": "enable=no"],
       input: input, output: output, errors: FileHandle.standardError)
     self.input = input.fileHandleForWriting
     self.output = output.fileHandleForReading
-    // Else the worker's death would not end the pipes.
+    // Otherwise the worker's death would not close the pipes.
     try input.fileHandleForReading.close()
     try output.fileHandleForWriting.close()
   }
 
   deinit { kill() }
 
-  /// A pipe whose reader is dead is an error to handle, not a reason to die.
+  /// A broken pipe is an error to handle instead of a signal that ends the process.
   private static let ignoreBrokenPipes: Void = { _ = signal(SIGPIPE, SIG_IGN) }()
 
-  /// - Returns: nil if the worker does not live to answer.
+  /// - Returns: The result, or `nil` if the worker ended before it could answer.
   func run(_ operation: FaultOperation) -> OperationResult? {
     let line = Data((operation.arguments.joined(separator: " ") + "\n").utf8)
     guard (try? input.write(contentsOf: line)) != nil else { return nil }
@@ -56,12 +56,12 @@ final class Worker {
     }
   }
 
-  /// How it died.
+  /// The exit status or signal of the worker.
   var death: String {
     let status = process.wait()
     return status > 128 ? "signal \(status - 128)" : "exit \(status)"
   }
 
-  /// Ends it and waits for that.
+  /// Kills the worker and waits for its end.
   func kill() { process.kill() }
 }

@@ -11,7 +11,7 @@
 
     mutating func append(_ bytes: some Sequence<UInt8>) { body.append(contentsOf: bytes) }
 
-    /// Of `begin`: version 7.31, and of its features one.
+    /// The answer to `begin`: version 7.31 with a single feature.
     static var version: Self {
       var answer = Self()
       for number: UInt32 in [7, 31, 128 << 10, parallelLookups] { answer.append(number) }
@@ -22,12 +22,12 @@
       return answer
     }
 
-    /// A look-up that waits lets others of its directory pass.
+    /// Lookups that wait do not block others in their directory.
     private static let parallelLookups: UInt32 = 1 << 18
 
     static let largestWrite = 128 << 10
 
-    /// - Parameter validSeconds: how long the kernel may answer from its own memory.
+    /// - Parameter validSeconds: The time for which the kernel may cache the answer.
     static func entry(_ node: UInt64, _ status: stat, validSeconds: UInt64) -> Self {
       var answer = Self()
       for number: UInt64 in [node, 0, validSeconds, validSeconds] { answer.append(number) }
@@ -55,7 +55,7 @@
       }
     }
 
-    /// - Parameter keepsPages: whether the kernel keeps what it has of the file from before.
+    /// - Parameter keepsPages: A Boolean value that indicates whether the kernel keeps the file's cached pages.
     static func file(_ file: Int32, keepsPages: Bool) -> Self {
       var answer = Self()
       answer.append(UInt64(file))
@@ -76,14 +76,14 @@
       return answer
     }
 
-    /// Entries of a directory, as many as there is room for.
+    /// Returns as many entries of a directory as fit.
     static func names(_ names: [String], from first: Int, byteCount: Int) -> Self {
       var answer = Self()
       for (index, name) in names.enumerated().dropFirst(first) {
         let padded = (24 + name.utf8.count + 7) & ~7
         guard answer.body.count + padded <= byteCount else { break }
         for number: UInt64 in [UInt64.max, UInt64(index + 1)] { answer.append(number) }
-        // The type is unknown: a reader asks.
+        // The type is unknown, so a reader requests the status.
         for number: UInt32 in [UInt32(name.utf8.count), 0] { answer.append(number) }
         answer.append(name.utf8)
         answer.append(repeatElement(0, count: padded - 24 - name.utf8.count))

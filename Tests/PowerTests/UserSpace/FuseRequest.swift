@@ -1,7 +1,7 @@
 #if os(Linux)
   import Foundation
 
-  /// A request of the kernel to a server of files: linux/fuse.h.
+  /// A request of the kernel to a FUSE server: linux/fuse.h.
   struct FuseRequest: Sendable {
     enum Kind: UInt32, Sendable {
       case lookup = 1
@@ -21,17 +21,17 @@
       case end = 38
       case forgetMany = 42
 
-      /// Whether the kernel waits for an answer.
+      /// A Boolean value that indicates whether the kernel waits for an answer.
       var isAnswered: Bool { self != .forget && self != .forgetMany && self != .interrupt }
     }
 
-    /// nil for others.
+    /// The kind of the request, or `nil` for kinds that are not supported.
     let kind: Kind?
     let number: UInt64
     let node: UInt64
     private let body: [UInt8]
 
-    /// - Parameter bytes: what one read of /dev/fuse has answered.
+    /// - Parameter bytes: The bytes of one read of /dev/fuse.
     init?(_ bytes: UnsafeRawBufferPointer) {
       guard bytes.count >= Self.headerByteCount else { return nil }
       kind = Kind(rawValue: bytes.loadUnaligned(fromByteOffset: 4, as: UInt32.self))
@@ -42,10 +42,10 @@
 
     private static let headerByteCount = 40
 
-    /// The name that is looked up.
+    /// The name of a lookup.
     var name: String { String(decoding: body.prefix { $0 != 0 }, as: UTF8.self) }
 
-    /// The flags of an opening.
+    /// The flags of an open.
     var flags: Int32 { number(at: 0) }
 
     /// The open file of a read, a write or a release.

@@ -2,9 +2,9 @@
   import Foundation
   import Locks
 
-  /// Serves a directory's files to the kernel, on a thread of its own, and can keep answers back.
+  /// Serves a directory's files to the kernel from a separate thread, and can hold answers.
   ///
-  /// It follows linux/fuse.h without a library. Files can be read and written in place; nothing is made or removed.
+  /// It implements linux/fuse.h without a library. Files can be read and written, but not created or removed.
   final class FuseServer: Sendable {
     private struct State {
       var paths: [UInt64: String]
@@ -26,13 +26,13 @@
     private let remembers: Bool
     private let state: Lock<State>
     private let end = DispatchSemaphore(value: 0)
-    /// When what is held is answered all the same, so that a test that has failed hangs nothing.
+    /// The time after which held answers are sent, so that a failed test does not hang.
     private static let longestHold: Duration = .seconds(60)
 
     /// - Parameters:
-    ///   - connection: /dev/fuse, which the server closes in the end.
-    ///   - directory: what it serves.
-    ///   - remembers: whether the kernel may keep names, statuses and bytes from one use to the next.
+    ///   - connection: The descriptor of /dev/fuse, which the server closes at its end.
+    ///   - directory: The directory to serve.
+    ///   - remembers: A Boolean value that indicates whether the kernel may cache names, statuses and bytes.
     init(_ connection: Int32, serving directory: String, remembers: Bool) {
       self.connection = connection
       self.remembers = remembers
@@ -42,7 +42,7 @@
       thread.start()
     }
 
-    /// Ends the connection: the kernel fails all that waits for an answer, and all that comes.
+    /// Ends the connection: the kernel fails all pending and all later requests.
     func stop() {
       state.withLock { $0.isStopped = true }
       end.wait()
@@ -50,7 +50,7 @@
 
     // MARK: - Answers that are kept back
 
-    /// Keeps back the answers to requests of one kind, for files of one name, until `letGo`.
+    /// Holds the answers to requests of one kind for files of one name, until `letGo` is called.
     func hold(_ kind: FuseRequest.Kind, of name: String) {
       state.withLock {
         $0.held = (kind, name)
@@ -58,10 +58,10 @@
       }
     }
 
-    /// How many requests wait for an answer that is kept back.
+    /// The number of requests whose answers are held.
     var heldCount: Int { state.withLock { $0.waiting.count } }
 
-    /// Whether an answer was kept back until the time limit.
+    /// A Boolean value that indicates whether an answer was held until the time limit.
     var hasRunOut: Bool { state.withLock { $0.hasRunOut } }
 
     func letGo() {
@@ -81,7 +81,7 @@
       defer { buffer.deallocate() }
       while !state.withLock({ $0.isStopped }) {
         var event = pollfd(fd: connection, events: Int16(POLLIN), revents: 0)
-        // It looks that often whether it has been stopped, and whether a hold has run out.
+        // The timeout bounds the time until a stop or an expired hold is noticed.
         let isReady = poll(&event, 1, 10) > 0
         letGoOfWhatRanOut()
         guard isReady else { continue }
@@ -131,7 +131,7 @@
         whole.append(-error)
         whole.append(request.number)
       }
-      // It fails where the caller is gone, or the connection.
+      // The write fails if the caller or the connection has ended.
       _ = whole.body.withUnsafeBytes { write(connection, $0.baseAddress, $0.count) }
     }
 
@@ -172,7 +172,7 @@
     private var validSeconds: UInt64 { remembers ? 3600 : 0 }
 
     private func path(of node: UInt64) -> String? {
-      // Requests about the whole volume name no node.
+      // Requests for the whole volume have no node.
       state.withLock { $0.paths[node == 0 ? 1 : node] }
     }
 

@@ -9,14 +9,14 @@
   import TestSupport
   import Testing
 
-  /// Spec/Performance.md, 1: a real file system of user space, whose server stops in the middle of a load.
+  /// Spec/Performance.md, 1: a real user space file system whose server stops during a load.
   @Suite(.serialized, .canServeFiles, .timeLimit(.minutes(30))) struct StalledServerTests {
     private static let payload = Data((0..<5000).map { UInt8(truncatingIfNeeded: $0 &* 7) })
 
-    /// What the server does not answer. An opening is asked for even where the kernel has name and bytes in memory.
+    /// The requests that the server does not answer. A file is opened by a request even if everything is cached.
     static let stalls: [FuseRequest.Kind] = [.lookup, .open, .read]
 
-    /// A volume with the records a and b.
+    /// Returns a volume with the records a and b.
     private func volume(stalling kind: FuseRequest.Kind) throws -> StallingVolume {
       let volume = try StallingVolume(remembers: kind == .open)
       let store = try BlobStore(directory: FilePath(volume.realCache), configuration: configuration.store)
@@ -27,7 +27,7 @@
     private var configuration: BlobCache.Configuration {
       var configuration = BlobCache.Configuration()
       configuration.memory = nil
-      // Where memory is not shared, no packed record is found.
+      // Without shared memory, packed records are not found.
       configuration.store.packing = .off
       configuration.store.durability = .none
       configuration.store.limits.freeSpaceFloor = 0
@@ -38,7 +38,7 @@
       try store.path(of: key, for: "load").fileName
     }
 
-    /// The look in the caller's place asks the server nothing, though the record was read before.
+    /// The nonblocking lookup sends no request to the server, although the record was read before.
     @Test(arguments: stalls) func aLookThatNeverWaitsMakesNoCall(stalled: FuseRequest.Kind) throws {
       let volume = try volume(stalling: stalled)
       let calls = CallLog()
@@ -66,7 +66,7 @@
       #expect(try store.load("a")?.payload == Self.payload)
     }
 
-    /// All tasks here share one thread. A load that held it would end with the server's time limit.
+    /// All tasks of the test share one thread. A load that blocked it would end with the server's time limit.
     @Test(arguments: stalls) func aStalledLoadHoldsNoTask(stalled: FuseRequest.Kind) async throws {
       let volume = try volume(stalling: stalled)
       let cache = try BlobCache(directory: FilePath(volume.cache), configuration: configuration)
@@ -79,7 +79,7 @@
         async let load = cache.load("a")
         try await stall(of: volume)
         for _ in 0..<100 { #expect(try await elsewhere.load("a")?.payload == Data("elsewhere".utf8)) }
-        // Other records of the cache are answered too, by other threads.
+        // Other threads answer loads of the cache's other records.
         #expect(try await cache.load("b")?.payload == Self.payload)
         #expect(volume.server.heldCount > 0 && !volume.server.hasRunOut)
         volume.server.letGo()
@@ -89,7 +89,7 @@
       try await elsewhere.close()
     }
 
-    /// A4: a load that waits for a thread is cancelled at once, and one that has begun is finished.
+    /// A4: a load that waits for a thread is cancelled immediately, and a load that has begun is completed.
     @Test(arguments: stalls) func aCancelledLoad(stalled: FuseRequest.Kind) async throws {
       let volume = try volume(stalling: stalled)
       var configuration = configuration
@@ -110,7 +110,7 @@
       try await cache.close()
     }
 
-    /// Waits until the server keeps an answer back.
+    /// Waits until the server holds an answer.
     private func stall(of volume: StallingVolume) async throws {
       let start = ContinuousClock.now
       while volume.server.heldCount == 0 {
@@ -126,7 +126,7 @@
       var all: [SystemCall] { entries.withLock { $0 } }
     }
 
-    /// Runs all jobs on one thread, one after another.
+    /// A task executor that runs all jobs on one thread, one after another.
     private final class OneThread: TaskExecutor {
       private let queue = DispatchQueue(label: "one thread")
 

@@ -5,18 +5,18 @@
   import TestSupport
   import Testing
 
-  /// A directory that is seen through a file system whose server can stall. Linux, as root.
+  /// A directory behind a file system whose server can stall. It needs Linux and root.
   final class StallingVolume: Sendable {
     private let directory: TemporaryDirectory
     let server: FuseServer
-    /// Ends the connection from outside if this process is killed: a thread that waits for an answer keeps it open, and so
-    /// would wait for ever.
+    /// Ends the connection from outside if this process is killed. Otherwise a thread that waits for an answer would
+    /// keep the connection open and wait forever.
     private let watchman: ChildProcess
     private let watchmanInput = Pipe()
-    /// In seconds; a test needs less than one.
+    /// The lifetime in seconds; a test needs less than one.
     private static let longestLife = 120
 
-    /// - Parameter remembers: whether the kernel may keep names, statuses and bytes from one use to the next.
+    /// - Parameter remembers: A Boolean value that indicates whether the kernel may cache names, statuses and bytes.
     init(remembers: Bool) throws {
       directory = try TemporaryDirectory()
       for path in [directory.path.string + "/mount", directory.path.string + "/real"] {
@@ -47,21 +47,21 @@
     }
 
     deinit {
-      // The mount goes first, so that nothing new is asked. What waits for an answer fails with the connection.
+      // The volume is unmounted first, to prevent new requests. Pending ones fail with the connection.
       _ = volume_abandon(mountPoint)
       server.stop()
       watchman.kill()
     }
 
     var mountPoint: String { directory.path.string + "/mount" }
-    /// The cache as the kernel sees it through the server.
+    /// The path of the cache through the server.
     var cache: String { mountPoint + "/cache" }
-    /// The cache where it really lies.
+    /// The path of the cache in the served directory.
     var realCache: String { directory.path.string + "/real/cache" }
   }
 
   extension Trait where Self == ConditionTrait {
-    /// Skips, visibly, where no file system can be served by a process.
+    /// Skips a test visibly if a process cannot serve a file system.
     static var canServeFiles: Self {
       .enabled("needs root and /dev/fuse") {
         do {

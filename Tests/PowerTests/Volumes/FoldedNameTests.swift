@@ -5,8 +5,8 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/RecordFormat.md, 7: a file system where cases of a letter are one. Linux has none to speak of, so two names for one
-/// subdirectory come from a mount.
+/// Spec/RecordFormat.md, 7: a file system that ignores case. Linux hardly has one, so a mount creates two names for
+/// one subdirectory.
 @Suite struct FoldedNameTests {
   @Test(.canMount(.tmpfs)) func recordsInASubdirectoryOfAnotherCaseAreRecords() throws {
     let volume = try Volume(.tmpfs, megabytes: 16, mountOptions: "size=16m")
@@ -23,13 +23,13 @@ import Testing
       try store.store(Data("second".utf8), for: "abcd", ttl: .seconds(10))
       #expect(try store.load("abcd")?.payload == Data("second".utf8))
       #expect(try store.load("ABcd")?.payload == Data("first".utf8))
-      // Each is met twice here: the mount lists the subdirectory under both names.
+      // Each record is listed twice, because the mount lists the subdirectory under both names.
       #expect(try store.usage().foreignFiles == 0)
       #expect(try store.records().map(\.file).sorted() == ["AB/ABcd", "AB/ABcd", "ab/abcd", "ab/abcd"])
       #expect(try store.records(prefix: "ab").map(\.file) == ["ab/abcd"])
       #expect(try store.verify().soundRecords == 4)
     }
-    // Under one name, the other record is nowhere to be found, and foreign.
+    // Under one name, the other record cannot be found, and is foreign.
     let store = try BlobStore(directory: FilePath(volume.cache), configuration: configuration)
     #expect(try store.load("abcd") == nil)
     #expect(try store.usage().foreignFiles == 1)
@@ -41,7 +41,7 @@ import Testing
     #expect(try FileManager.default.contentsOfDirectory(atPath: volume.cache + "/ab") == [])
   }
 
-  /// - Parameter body: called with a store that is gone before the mount is: it keeps the subdirectory open.
+  /// - Parameter body: A closure whose store is released before the unmount, because it holds the subdirectory open.
   private func withBothNames(
     _ volume: Volume, _ configuration: BlobStore.Configuration, _ body: (BlobStore) throws -> Void
   ) throws {

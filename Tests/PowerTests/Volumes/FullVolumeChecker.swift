@@ -3,7 +3,7 @@ import FaultOperations
 import SystemPackage
 import TestSupport
 
-/// Works on a volume through shortages, and keeps account.
+/// Runs operations on a volume through shortages, and records their results.
 struct FullVolumeChecker {
   private let volume: Volume
   private let shortage: Shortage
@@ -18,7 +18,7 @@ struct FullVolumeChecker {
   private(set) var failures = 0
   private(set) var violations: [String] = []
 
-  /// - Parameter packs: whether small records lie in packs.
+  /// - Parameter packs: A Boolean value that indicates whether small records are stored in packs.
   init(
     _ fileSystem: Volume.FileSystem, _ shortage: Shortage, packs: Bool = false, seed: UInt64, plant: String? = nil
   ) throws {
@@ -31,10 +31,10 @@ struct FullVolumeChecker {
     worker = try Worker(volume.cache, .automatic, packs: packs, plant: plant)
   }
 
-  /// Works, runs short, goes on as well as can be, and has room again.
+  /// Works with free space, during a shortage, and with free space again.
   mutating func runCycle(_ number: Int) throws {
     let durability = BlobStore.Durability.allCases[number % BlobStore.Durability.allCases.count]
-    // Every other time the same process has seen better days.
+    // Every second time, the process has worked before the shortage.
     if number % 2 == 0 { try restart(durability) }
     try follow((0..<12).map { _ in chosen.next() } + [.store("subject", PayloadName("there", 3000), locks: .one)])
     try change(durability, shortage.begin)
@@ -57,7 +57,7 @@ struct FullVolumeChecker {
   }
 
   private mutating func change(_ durability: BlobStore.Durability, _ change: (Volume) throws -> Void) throws {
-    // A volume with files open for writing cannot be made read-only.
+    // A volume with files that are open for writing cannot be remounted read-only.
     if shortage == .readOnly { worker.kill() }
     try change(volume)
     if shortage == .readOnly { try restart(durability) }
@@ -65,7 +65,7 @@ struct FullVolumeChecker {
 
   // MARK: - Operations
 
-  /// The first ones may find room in the recycling bin, or by emptying it.
+  /// The first operations may reuse space of the recycling bin, or empty it.
   private mutating func expectFailure(_ operation: (Int) -> FaultOperation) throws {
     let before = failures
     for number in 0..<64 where failures == before { try follow([operation(number)]) }
@@ -111,7 +111,7 @@ struct FullVolumeChecker {
     return next
   }
 
-  /// A load answers whether its touch finds room or not.
+  /// A load returns the blob whether its touch finds space or not.
   private mutating func judgeTouch(of key: String, _ operation: FaultOperation, _ result: OperationResult) throws {
     let steps = OperationModel.steps(operation, on: key, in: expected[key], isDisturbed: true)
     let found = try inspect()[key]
@@ -127,7 +127,7 @@ struct FullVolumeChecker {
     if !isShort || !isTyped || !mayFail(operation) { note("\(operation) fails: \(result)") }
     let found = try inspect()
     if found.keys != expected.keys {
-      // A sync that fails after the change says so.
+      // A sync that fails after the change is reported.
       let after = state(after: operation, OperationResult(.done))
       let isChanged = result.message?.contains("fsync") ?? false
       if !isChanged || found.keys != after.keys { note("\(operation) failed, and left \(found.keys)") }
@@ -135,13 +135,13 @@ struct FullVolumeChecker {
     }
   }
 
-  /// What needs no room goes on.
+  /// Returns whether an operation may fail; operations that need no space must not.
   private func mayFail(_ operation: FaultOperation) -> Bool {
     switch operation {
     case .store, .storePieces, .storeVisibly, .storeAtLimit: true
     case .load, .verify: false
     case .remove, .removeAll, .collect: shortage == .readOnly
-    // btrfs writes a header to another place. A packed record is stored anew, in a chunk for durable ones or as a file.
+    // btrfs writes a header to another block. A changed packed record is stored again, in a durable chunk or as a file.
     case .touch, .lock, .unlock, .quarantine: shortage == .readOnly || volume.fileSystem == .btrfs || packs
     }
   }

@@ -6,10 +6,10 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Promise 11: volumes that are full, over quota, read-only or out of inodes, and then have room again.
+/// Promise 11: volumes that are full, over quota, read-only or out of inodes, and then have space again.
 @Suite(.serialized) struct FullVolumeTests {
   static let seed = SeededGenerator.announcedSeed(for: "FullVolumeTests")
-  /// On each of eleven volumes, with packs and without.
+  /// The number of cycles on each of eleven volumes, with packs and without.
   static let cycles = (TestLength.count(short: 80, long: 8000) + 21) / 22
 
   @Test(.canMount(.ext4), arguments: [Shortage.space, .inodes, .readOnly], [false, true])
@@ -32,28 +32,28 @@ import Testing
     try Self.run(.tmpfs, shortage, packs)
   }
 
-  /// Planted: a store that does not look at what its calls answer.
+  /// Planted bug: a store that ignores errors of its calls.
   @Test(.canMount(.tmpfs)) func anIgnoredErrorIsFound() throws {
     var checker = try FullVolumeChecker(.tmpfs, .space, seed: 1, plant: "ignoresErrors")
     try checker.runCycle(0)
     #expect(!checker.violations.isEmpty)
   }
 
-  /// A store that finds no room makes a collection, which here removes what keeps the volume from having any, and then
-  /// is made once more.
+  /// A store that finds no space starts a collection, which removes the files that occupy the volume, and is then
+  /// repeated.
   @Test(.canMount(.tmpfs), arguments: [true, false]) func aStoreMakesRoomForItself(areOthersExpired: Bool) throws {
     let volume = try Shortage.space.volume(.tmpfs)
     let clock = ManualClock()
     var configuration = BlobStore.Configuration()
     configuration.packing = .off
     configuration.now = { clock.now }
-    // Without records that have expired, there is room only by the floor, for which the oldest have to go.
+    // Without expired records, only the free space floor makes space, for which the oldest records are evicted.
     configuration.limits.freeSpaceFloor = areOthersExpired ? 0 : 1 << 20
     configuration.limits.size = areOthersExpired ? nil : 1 << 30
-    // A file that is overwritten needs no room.
+    // Overwriting a recycled file would need no space.
     if !areOthersExpired { configuration.recycling = .off }
     let store = try BlobStore(directory: FilePath(volume.cache), configuration: configuration)
-    // Six of them and the control file are less than the volume's 8 MiB.
+    // Six of them and the control file fit into the volume's 8 MiB.
     let payload = Data(repeating: 7, count: 500_000)
     for number in 0..<6 {
       try store.store(payload, for: BlobKey("\(number)"), ttl: .seconds(areOthersExpired ? 10 : 1000))
@@ -66,7 +66,7 @@ import Testing
     try store.store(payload, for: "new")
     #expect(try store.load("new")?.payload == payload)
     #expect(try store.load("0") == nil)
-    // By the floor, a store may start another.
+    // Because of the floor, a store may start another collection.
     let made = try store.statistics().passes - passes
     #expect(areOthersExpired ? made == 1 : made >= 1)
   }

@@ -2,11 +2,11 @@ import Foundation
 import SystemPackage
 import TestSupport
 
-/// What a volume may lack.
+/// A shortage of a volume.
 enum Shortage: String {
   case space, inodes, quota, readOnly
 
-  /// What calls may fail with.
+  /// The errors that calls may fail with.
   var errors: [Errno] {
     switch self {
     case .space, .inodes: [.noSpace]
@@ -55,7 +55,7 @@ enum Shortage: String {
     case .inodes: try FileManager.default.removeItem(atPath: volume.mountPoint + "/fillers")
     case .readOnly: try volume.setReadOnly(false)
     }
-    // btrfs has the room again when its transaction is over.
+    // btrfs frees the space at the end of its transaction.
     try ChildProcess.runSuccessfully(["sync", "-f", volume.mountPoint])
   }
 

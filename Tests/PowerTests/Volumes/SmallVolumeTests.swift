@@ -5,7 +5,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, M6 and M8: a volume smaller than what the limit allows.
+/// Spec/Semantics.md, M6 and M8: a volume that is smaller than the size limit.
 @Suite(.serialized) struct SmallVolumeTests {
   private static let mebibyte: Int64 = 1 << 20
   private static let blob = Data(repeating: 7, count: 1 << 20)
@@ -22,7 +22,7 @@ import Testing
     return try BlobStore(directory: FilePath(volume.cache), configuration: configuration)
   }
 
-  /// Far above the volume, just below it, and without a floor that would be kept.
+  /// Limits far above the volume, just below it, and without an effective floor.
   @Test(
     .canMount(.tmpfs),
     arguments: [1024, 60],
@@ -48,7 +48,7 @@ import Testing
     #expect(usage.records > 10 && usage.records <= 63 && usage.temporaryFiles == 0)
   }
 
-  /// Small records, which lie in packs: twice as many as the volume holds.
+  /// Small packed records, twice as many as the volume holds.
   @Test(
     .canMount(.tmpfs), arguments: [1024, 60],
     [(nil, nil), (nil, 1_000_000), (0, nil), (0, 1_000_000)] as [(Int64?, Int64?)])
@@ -73,11 +73,11 @@ import Testing
     #expect(try store.load(BlobKey("key \(count - 1)"))?.payload == payload)
     let usage = try store.usage()
     #expect(usage.records > 3000 && usage.records <= 16_000 && usage.temporaryFiles == 0)
-    // A store that finds no room for a chunk makes a file. Most find some.
+    // A store that finds no space for a chunk creates a file. Most stores find a chunk.
     #expect(usage.packs.records > usage.records / 2)
   }
 
-  /// Several threads, which all find the volume full.
+  /// Several threads that all find the volume full.
   @Test(.canMount(.tmpfs), arguments: [1024, 60]) func allIsStoredAtOnce(mebibytes: Int64) throws {
     let volume = try volume()
     let store = try store(on: volume, limit: mebibytes * Self.mebibyte)
@@ -92,14 +92,14 @@ import Testing
     #expect(try store.usage().records > 10)
   }
 
-  /// From a descriptor, which cannot be read again.
+  /// The payload comes from a descriptor that cannot be read again.
   @Test(.canMount(.tmpfs)) func streamsAreStored() throws {
     let volume = try volume()
     let store = try store(on: volume, limit: 1 << 30)
     for number in 0..<100 {
       let pipe = Pipe()
       let writer = Thread {
-        // A store that fails closes its end.
+        // A store that fails closes the reading end of the pipe.
         try? pipe.fileHandleForWriting.write(contentsOf: Self.blob)
         try? pipe.fileHandleForWriting.close()
       }
@@ -110,7 +110,7 @@ import Testing
     #expect(try store.load("key 99")?.payload == Self.blob)
   }
 
-  /// What the volume could not hold if it were empty costs no record its place.
+  /// A payload that the empty volume could not hold evicts no record.
   @Test(.canMount(.tmpfs)) func whatNeverFitsEvictsNothing() throws {
     let volume = try volume()
     let store = try store(on: volume, limit: 1 << 30) { $0.limits.freeSpaceFloor = 0 }
@@ -122,7 +122,7 @@ import Testing
     #expect(try store.usage().records == 10)
   }
 
-  /// The floor is kept while there is room, and not only on a full volume.
+  /// The floor is kept while there is free space, and not only on a full volume.
   @Test(.canMount(.tmpfs)) func theFloorIsKept() throws {
     let volume = try volume()
     let store = try store(on: volume, limit: 1 << 30) {
@@ -134,7 +134,7 @@ import Testing
       store.waitForCollection()
       var space = statvfs()
       #expect(statvfs(volume.mountPoint, &space) == 0)
-      // A look is taken once in a mebibyte.
+      // The free space is checked once per mebibyte.
       #expect(Int64(space.f_bavail) * Int64(space.f_frsize) >= 30 << 20, "after \(number)")
     }
   }

@@ -2,13 +2,13 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The harness itself.
+/// Tests the harness.
 @Suite(.serialized) struct VolumeTests {
-  /// A process in a mount namespace of its own keeps a copy of each mount until it ends, and the file system in use.
+  /// A process in a separate mount namespace keeps a copy of each mount until it ends, and so the file system in use.
   @Test(.canMount(.xfs), .canUnshareMounts) func anUnmountedVolumeIsInUseNowhere() throws {
     let volume = try Volume(.xfs, megabytes: 320)
     let output = Pipe()
-    // It ends only after the mount is gone here, and late enough for a mount that does not wait to be refused.
+    // The process ends only after this unmount, and late enough that a mount without waiting would be refused.
     let keeper = try ChildProcess(
       [
         "unshare", "--mount", "sh", "-c",
@@ -24,7 +24,7 @@ import Testing
 }
 
 extension Trait where Self == ConditionTrait {
-  /// Skips, visibly, where a process may have no mounts of its own.
+  /// Skips a test visibly if a process cannot create a mount namespace.
   static var canUnshareMounts: Self {
     .enabled("needs unshare(1), and the right to make a namespace of mounts") {
       guard Programs.installed("unshare") != nil else { return false }

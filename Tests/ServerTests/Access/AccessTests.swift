@@ -4,7 +4,7 @@ import BlobRecord
 import Foundation
 import Testing
 
-/// Which callers get what.
+/// The requests that each token allows.
 @Suite struct AccessTests {
   private static let secrets = ["read", "write", "admin", "all", "prefixed"]
   private let server: TestServer
@@ -38,9 +38,9 @@ import Testing
     ("PUT", "/turbo/v8/artifacts/0a", "write", false),
     ("PUT", "/v1/blobs/ci%2F%C3%A9/x", "write", true), ("GET", "/v1/blobs/ci/%C3%A9", "read", true),
     ("GET", "/v1/records/ci/%C3%A9", "read", true), ("GET", "/v1/blobs?prefix=ci/%C3%A9x", "read", true),
-    // The same letter by other bytes is another key.
+    // The same letter in another encoding is another key.
     ("PUT", "/v1/blobs/ci/e%CC%81", "write", false), ("GET", "/v1/blobs?prefix=ci/e%CC%81", "read", false),
-    // The last of them holds.
+    // The last parameter counts.
     ("GET", "/v1/blobs?prefix=ci/%C3%A9&prefix=", "read", false),
     ("GET", "/v1/blobs?prefix=&prefix=ci/%C3%A9", "read", true),
   ]
@@ -76,7 +76,7 @@ import Testing
       .contains(value.lowercased())
     let answer = try await server.get("a", ["Authorization": value])
     #expect(answer.status == (isKnown ? 404 : 401))
-    // What is wrong is told also where no token is needed.
+    // An invalid header is reported even on a path that needs no token.
     #expect(try await server.send("GET", "/healthz", ["Authorization": value]).status == (isKnown ? 200 : 401))
   }
 
@@ -98,7 +98,7 @@ import Testing
     #expect(try await server.get("a", ["Authorization": "Bearer new"]).status == 404)
   }
 
-  /// A line without a digest is for requests without a token.
+  /// A line without a digest applies to requests without a token.
   @Test func someMayBeAllowedWithoutAToken() async throws {
     access.replaceTokens([
       AccessToken(name: "anyone", secret: nil, scopes: [.read], keyPrefix: "public/"),

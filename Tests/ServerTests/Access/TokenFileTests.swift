@@ -4,7 +4,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Which files of tokens are taken.
+/// The validity of token files.
 @Suite struct TokenFileTests {
   private static let digest = String(repeating: "0f", count: 32)
   private let directory: TemporaryDirectory
@@ -20,7 +20,7 @@ import Testing
     try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path.string)
   }
 
-  /// What is wrong with the file; nil for nothing.
+  /// Returns the error of the file, or `nil` if it is valid.
   private func complaint() -> String? {
     do {
       _ = try TokenFile.tokens(at: path)

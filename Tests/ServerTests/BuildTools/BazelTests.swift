@@ -16,7 +16,7 @@ import Testing
 
   static let payloads = [Data("hello".utf8), Data(repeating: 7, count: 100_000), Data(repeating: 9, count: 700_001)]
 
-  /// With a length, and without.
+  /// Returns bodies with a length and without.
   private static func bodies(_ payload: Data) -> [MessageBody] {
     let pieces = stride(from: 0, to: payload.count, by: 65_521).map {
       payload.subdata(in: $0..<min($0 + 65_521, payload.count))
@@ -66,7 +66,7 @@ import Testing
     }
   }
 
-  /// Bazel never asks for it, but others do who speak the protocol.
+  /// Bazel never requests the empty blob, but other clients of the protocol do.
   @Test func theEmptyBlobIsAlwaysThere() async throws {
     let path = "/bazel/cas/" + Self.digest(Data())
     for method in ["GET", "HEAD"] {
@@ -81,7 +81,7 @@ import Testing
     #expect(try await server.send("GET", other).status == 404)
   }
 
-  /// An action's result is named after the action.
+  /// An action's result is named after the action, so its digest is not checked.
   @Test func aResultHasAnyBytes() async throws {
     let path = "/bazel/ac/" + Self.digest(Data("action".utf8))
     #expect(try await server.send("PUT", path, [:], .bytes(Data("result".utf8))).status == 201)

@@ -6,9 +6,9 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// What all build tools have in common: Spec/Server.md, *Build tools*.
+/// The properties that all build tools share: Spec/Server.md, *Build tools*.
 @Suite struct ToolTests {
-  /// A path, and the key of what is put there.
+  /// A path, and the key of a blob that is put there.
   struct Place: CustomStringConvertible {
     let path: String
     let key: String
@@ -59,7 +59,7 @@ import Testing
     #expect(try await server.cache.load(BlobKey(place.key))?.payload == Data("product".utf8))
   }
 
-  /// So a tool's blobs can be listed, collected and limited by themselves.
+  /// Each tool's blobs can therefore be listed, collected and limited separately.
   @Test func eachToolsKeysBeginWithItsName() async throws {
     for place in Place.all { _ = try await put(place.path) }
     for tool in BuildTool.allCases {
@@ -104,7 +104,7 @@ import Testing
     let options = try await server.send("OPTIONS", path)
     #expect(options.status == 204)
     #expect(options["Allow"] == allowed)
-    // A method that no route here knows, and one that none can.
+    // A method without a route here, and one without any route.
     #expect(try await server.send("LOCK", path).status == 501)
   }
 
@@ -134,7 +134,7 @@ import Testing
     for method in ["GET", "PUT"] { #expect(try await server.send(method, path).status == 404) }
   }
 
-  /// A tool makes it anew, and so needs no error.
+  /// A tool produces the blob again, so it needs no error.
   @Test(arguments: Place.all) func aDamagedBlobIsAMiss(place: Place) async throws {
     let server = try TestServer {
       $0.store.packing = .off
@@ -177,7 +177,7 @@ extension ToolTests {
     let server = try TestServer(answering)
     let answer = try await server.send(method, path, ["Authorization": "Bearer x", "Depth": "0"])
     #expect(answer.status == status)
-    // As the password of `user`, the only way of Gradle's.
+    // Gradle can only send the token as the password of `user`.
     let basic = try await server.send("GET", "/sccache/project/b", ["Authorization": "Basic dXNlcjp4"])
     #expect(basic.status == 404)
   }
@@ -220,7 +220,7 @@ extension ToolTests {
     for path in ["/ccache/a", "/ccache/b"] {
       _ = try await server.send("PUT", path, [:], Pieces(pieces: [payload]).body)
     }
-    // Too little has gone to write for it.
+    // The elapsed time is too short for a touch.
     server.clock.advance(by: 100)
     for path in ["/ccache/a", "/ccache/b"] { _ = try await server.send("GET", path) }
     #expect(try await server.send("HEAD", "/ccache/a")["Age"] == "100")
@@ -229,7 +229,7 @@ extension ToolTests {
       #expect(try await server.send("GET", "/ccache/a").payload == payload)
       #expect(try await server.send("HEAD", "/ccache/a")["Age"] == "0")
     }
-    // A look renews nothing.
+    // HEAD requests do not renew a blob.
     #expect(try await server.send("HEAD", "/ccache/b").status == 404)
     server.clock.advance(by: 801)
     #expect(try await server.send("GET", "/ccache/a").status == 404)

@@ -104,7 +104,7 @@ import Testing
     #expect(try await post("/events?teamId=team_a", event).status == 200)
   }
 
-  /// Its client shows what a refusal says of itself in this form.
+  /// The client of Turborepo shows the message of a refusal in this form.
   @Test func aRefusalIsJSON() async throws {
     let answer = try await server.send("GET", Self.base + "/0a")
     #expect(answer.status == 404)
@@ -113,7 +113,7 @@ import Testing
     #expect(answer.text == "{\(code),\"error\":{\(code),\(message)},\(message)}")
   }
 
-  /// With `--preflight`, the client asks so before each request, and sends its token only if it may.
+  /// With `--preflight`, the client sends this request before each other one, and sends its token only if allowed.
   @Test func thePreflightIsAnswered() async throws {
     let answer = try await server.send(
       "OPTIONS", Self.base + "/0a", ["Access-Control-Request-Method": "PUT", "Authorization": "Bearer x"])

@@ -8,7 +8,7 @@ import Testing
   import FoundationXML
 #endif
 
-/// What sccache asks before it stores, and what RFC 4918 says beyond that.
+/// The requests of sccache before it stores, and further rules of RFC 4918.
 @Suite struct WebDAVTests {
   let server: TestServer
 
@@ -78,7 +78,7 @@ import Testing
   }
 }
 
-/// The text within each element, by name.
+/// The text within each element, by the element's name.
 private final class Multistatus: NSObject, XMLParserDelegate {
   private(set) var texts: [String: String] = [:]
   private var open: [String] = []

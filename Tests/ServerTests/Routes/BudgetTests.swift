@@ -2,7 +2,7 @@ import BlobCacheServer
 import Foundation
 import Testing
 
-/// What all bodies together may take while they arrive.
+/// The limit of all bodies that are being received.
 @Suite struct BudgetTests {
   private func server(inMemory: Int64 = 1 << 20, onDisk: Int64 = 1 << 20) throws -> TestServer {
     var answering = BlobResponder.Configuration()
@@ -17,14 +17,14 @@ import Testing
     let body = MadePieces(
       { piece }, { piece },
       {
-        // Another has room for 448,576 bytes.
+        // Another body may have 448,576 bytes.
         let fits = Pieces(pieces: [piece]).body(told: 300_000)
         let status = try await server.send("PUT", "/v1/blobs/b", [:], fits).status
         #expect(status == 201)
         let tooLarge = try await server.send("PUT", "/v1/blobs/c", [:], Pieces(pieces: [piece, piece]).body)
         #expect(tooLarge.status == 503)
         #expect(tooLarge["Retry-After"] == "1")
-        // A small one is in memory alone.
+        // A small body is only buffered in memory.
         let small = try await server.put("d", "small").status
         #expect(small == 201)
         return piece
@@ -32,7 +32,7 @@ import Testing
     #expect(try await server.send("PUT", "/v1/blobs/a", [:], body.body(told: 900_000)).status == 201)
     #expect(try await server.get("c").status == 404)
     #expect(try server.temporaryFiles() == [])
-    // All was given back.
+    // The whole budget was released.
     let again = Pieces(pieces: [piece, piece, piece]).body(told: 900_000)
     #expect(try await server.send("PUT", "/v1/blobs/c", [:], again).status == 201)
   }
@@ -52,7 +52,7 @@ import Testing
           "PUT", "/v1/blobs/b", [:], Pieces(pieces: [Data(count: count)]).body(told: Int64(count)))
         #expect(answer.status == (count == 600 ? 201 : 503))
       }
-      // A large one has a piece in memory.
+      // A large body buffers one chunk in memory.
       let large = try await server.send("PUT", "/v1/blobs/c", [:], Pieces(pieces: [Data(count: 10)]).body)
       #expect(large.status == 503)
       return Data(count: 400)
@@ -62,7 +62,7 @@ import Testing
     #expect(try await server.send("PUT", "/v1/blobs/c", [:], large).status == 201)
   }
 
-  /// What breaks off gives back what it had.
+  /// A body that breaks off releases its share of the budget.
   @Test func whatBreaksOffTakesNothing() async throws {
     let server = try server()
     for _ in 0..<8 {

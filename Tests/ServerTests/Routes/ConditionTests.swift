@@ -6,7 +6,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Conditions hold when the change is made, not only when the request comes.
+/// Conditions are checked when the change is made, not only when the request arrives.
 @Suite struct ConditionTests {
   let server: TestServer
 
@@ -40,7 +40,7 @@ import Testing
     #expect(try await server.get("a").text == "other")
   }
 
-  /// The answer says what the change has found, not what was there when the request came.
+  /// The status depends on the record at the time of the change, not of the request's arrival.
   @Test func aBlobIsNewOnce() async throws {
     let body = MadePieces { [server] in
       let status = try await server.put("a", "other").status
@@ -70,7 +70,7 @@ import Testing
     }
   }
 
-  /// Another process changes the key between the look of the request and the change.
+  /// Another process changes the key between the request's lookup and the change.
   @Test(arguments: [10, 300_000]) func anotherStoreOfTheDirectoryCounts(byteCount: Int) async throws {
     let other = try BlobStore(directory: server.root, configuration: server.cache.configuration.store)
     let body = MadePieces {

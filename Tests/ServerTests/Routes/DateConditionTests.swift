@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// `Last-Modified`, and the conditions that go by it (RFC 9110, 13.1.3 and 13.1.4).
+/// `Last-Modified`, and the conditions that use it (RFC 9110, 13.1.3 and 13.1.4).
 @Suite struct DateConditionTests {
   private let server: TestServer
 
@@ -17,7 +17,7 @@ import Testing
     let date = date(0)
     server.clock.advance(by: 60)
     #expect(try await server.get("a")["Last-Modified"] == date)
-    // Accesses move the time of a blob without a time to live.
+    // Accesses update the time of a blob without a time to live.
     _ = try await server.put("b", "x")
     #expect(try await server.get("b")["Last-Modified"] == nil)
   }
@@ -30,7 +30,7 @@ import Testing
       #expect(try await server.send(method, "/v1/blobs/a", ["If-Modified-Since": date]).status == since)
       #expect(try await server.send(method, "/v1/blobs/a", ["If-Unmodified-Since": date]).status == unless)
     }
-    // For changes, only the one is a condition.
+    // For changes, only one of them is a condition.
     let put = try await server.put("a", "y", ["If-Unmodified-Since": date, "X-BlobCache-TTL": "1h"])
     #expect(put.status == (unless == 200 ? 204 : 412))
     let removed = try await server.send("DELETE", "/v1/blobs/a", ["If-Unmodified-Since": date])
@@ -38,7 +38,7 @@ import Testing
     #expect(try await server.put("b", "x", ["If-Modified-Since": date]).status == 201)
   }
 
-  /// Tags come first, and what is no date says nothing.
+  /// Entity tags have precedence, and invalid dates are ignored.
   @Test func tagsComeBeforeDates() async throws {
     let tag = try #require(try await server.put("a", "x", ["X-BlobCache-TTL": "1h"])["ETag"])
     #expect(try await server.get("a", ["If-Modified-Since": date(0), "If-None-Match": "\"other\""]).status == 200)

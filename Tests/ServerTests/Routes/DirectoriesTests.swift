@@ -4,7 +4,7 @@ import BlobRecord
 import Foundation
 import Testing
 
-/// Many directories, each behind its name.
+/// Several directories, each below its name.
 @Suite struct DirectoriesTests {
   private let servers: [TestServer]
   private let directories: ServedDirectories
@@ -55,7 +55,7 @@ import Testing
     #expect(try await send("GET", "/readyz").status == 503)
   }
 
-  /// The beginning of keys that a token allows begins with a directory's name.
+  /// A token's key prefix begins with a directory's name.
   @Test func aTokenCanBeForADirectory() async throws {
     access.replaceTokens([
       AccessToken(name: "all", secret: "all", scopes: [.read]),

@@ -16,7 +16,7 @@ import Testing
     let server = try TestServer { $0.memory = isInMemory ? $0.memory : nil }
     let payload = Self.payload(1_000_000, for: "aLargeBlobIsWhole")
     try await server.cache.store(payload, for: "large")
-    // Once as it is compared, and once as it was.
+    // The first request verifies the file, the second one does not.
     for _ in 0..<2 { #expect(try await server.get("large").payload == payload) }
     let part = try await server.get("large", ["Range": "bytes=100000-799999"])
     #expect(part.status == 206)
@@ -28,7 +28,7 @@ import Testing
     #expect(parts.payload.range(of: payload[900_000...]) != nil)
   }
 
-  /// More than is compared before the answer begins.
+  /// The payload is larger than the part that is verified before the answer begins.
   @Test func aVeryLargeBlobIsReadStretchByStretch() async throws {
     let server = try TestServer { $0.memory = nil }
     let payload = Data(repeating: 7, count: 5 << 20) + Self.payload(1000, for: "aVeryLargeBlobIsReadStretchByStretch")
@@ -67,18 +67,18 @@ import Testing
     }
   }
 
-  /// So a blob that many ask for is not compared each time.
+  /// A popular blob is therefore not verified with each request.
   @Test func aSoundFileIsSoundForAWhile() async throws {
     let server = try TestServer { $0.memory = nil }
     let clock = server.clock
     try await server.cache.store(Data(count: 500_000), for: "a", ttl: .seconds(3600))
     let path = try server.cache.filePath(for: "a").string
-    // So old that any change would show, and not in whole seconds.
+    // The time is so old that any change would show, and has a fraction of a second.
     let time = Date(timeIntervalSince1970: 1_700_000_000.25)
     try FileManager.default.setAttributes([.modificationDate: time], ofItemAtPath: path)
     #expect(try await server.get("a").status == 200)
     try Self.damage("a", in: server)
-    // As if the disk had changed it by itself.
+    // This simulates damage by the disk.
     try FileManager.default.setAttributes([.modificationDate: time], ofItemAtPath: path)
     #expect(try await server.get("a").status == 200)
     clock.advance(by: 10)

@@ -46,7 +46,7 @@ import Testing
     #expect(try await server.send("PUT", "/v1/blobs/a", Self.isSeen, body.body(told: told)).status == 204)
   }
 
-  /// Of what is there already, nobody sees the beginning first.
+  /// A body that has already arrived is stored without becoming visible first.
   @Test(arguments: [MessageBody.none, .bytes(Data()), .bytes(Data(repeating: 7, count: 300_000))])
   func aBodyThatIsThereIsStored(body: MessageBody) async throws {
     #expect(try await server.send("PUT", "/v1/blobs/a", Self.isSeen, body).status == 201)
@@ -66,7 +66,7 @@ import Testing
     let response = try #require(await follower.all.first)
     #expect(response.status == 200)
     await #expect(throws: (any Error).self) { _ = try await Answer(response) }
-    // The old blob went when the new one began.
+    // The old blob was removed when the new one began.
     #expect(try await server.get("a").status == 404)
   }
 
@@ -104,7 +104,7 @@ import Testing
     #expect(answer.status == (method == "PUT" ? 200 : 404))
   }
 
-  /// What it takes the place of is gone before the condition could hold.
+  /// The old blob is removed before the condition could be checked.
   @Test(arguments: ["If-Match", "If-None-Match"]) func aConditionIsRefused(name: String) async throws {
     var fields = Self.isSeen
     fields.append(name, "*")
@@ -114,7 +114,7 @@ import Testing
   }
 }
 
-/// Answers that a test looks at later.
+/// Answers that a test checks later.
 private actor Answers {
   private(set) var all: [ServerResponse] = []
 

@@ -69,7 +69,7 @@ import Testing
     let tag = try #require(try await server.get("a")["ETag"])
     let fields: HeaderFields = ["If-Match": list.replacing("TAG", with: tag)]
     #expect(try await server.get("a", fields).status == status)
-    // Without the condition it would fail as well, so the condition is not looked at (RFC 9110, 13.2.1).
+    // The request would fail without the condition too, so the condition is ignored (RFC 9110, 13.2.1).
     #expect(try await server.get("none", fields).status == 404)
     #expect(try await server.send("DELETE", "/v1/blobs/none", fields).status == 404)
   }
@@ -117,7 +117,7 @@ import Testing
     #expect(answer["Content-Disposition"] == "attachment")
   }
 
-  /// What a page can run or build itself of keeps its type to itself.
+  /// Types that a page can execute or include are not sent.
   @Test(arguments: [
     "text/html", "TEXT/HTML; charset=utf-8", "image/svg+xml", "IMAGE/SVG+XML", "image/x+xml", "audio/x+xml", "text/xml",
     "application/xhtml+xml", "application/xslt+xml", "text/javascript", "application/ecmascript", "text/css",
@@ -134,7 +134,7 @@ import Testing
     #expect(try await server.get("a")["Content-Type"] == "application/octet-stream")
   }
 
-  /// A browser may read another type out of them than the server.
+  /// A browser may parse these types differently than the server.
   @Test(arguments: [
     "image/png;,text/html", "image/png, text/html", "image/png; a", "image/png; a=", "image/png; =b",
     "image/png; a=\"b", "image/png; a=\"b\"c", "image/png; a=b c", "image/png; a=b,text/html", "image/png; a=\"\\",

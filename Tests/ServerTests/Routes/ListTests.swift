@@ -21,7 +21,7 @@ import Testing
     try answer.text.split(separator: "\n").map { try JSONDecoder().decode(Line.self, from: Data($0.utf8)) }
   }
 
-  /// All pages, and how many they are.
+  /// Returns the lines of all pages, and the number of pages.
   private func pages(of server: TestServer, _ query: String) async throws -> (lines: [Line], count: Int) {
     var (all, count, after): ([Line], Int, String?) = ([], 0, nil)
     repeat {
@@ -64,10 +64,10 @@ import Testing
     #expect(count == 3)
   }
 
-  /// What is removed behind or before a position moves nothing else.
+  /// Removing records before or after a position does not affect others.
   @Test func recordsThatStayAreMetOnceWhileOthersGo() async throws {
     let server = try TestServer { $0.store.layout.arrangement = .prefix }
-    // In one subdirectory, so that pages end in its middle.
+    // All keys are in one subdirectory, so that pages end in its middle.
     let keys = (0..<120).map { "same\($0)" }
     for key in keys { try await server.cache.store(Data(), for: BlobKey(key)) }
     var (met, after): ([String], String?) = ([], nil)
@@ -126,7 +126,7 @@ import Testing
     #expect(try await TestServer().send("GET", "/v1/blobs?" + query).status == 400)
   }
 
-  /// A position that no page has told is one all the same: it has some of the records.
+  /// A position that no page has returned is accepted, and selects some of the records.
   @Test(arguments: ["1-2-3", "zzzzzzzzzzz-0-0", "3w5e11264sgsf-9-zzzzz"]) func anInventedPositionDoesNoHarm(
     position: String
   ) async throws {
@@ -146,7 +146,7 @@ import Testing
       let file = try server.cache.filePath(for: BlobKey(key)).string
       #expect(answer.payload == (try Data(contentsOf: URL(filePath: file))))
     }
-    // The file then has the earlier extension too, and the record that is sent has not.
+    // The file then contains the earlier extension too, but the record that is sent does not.
     try await server.cache.setExtendedData(Data("other".utf8), for: "large")
     let sent = try await server.send("GET", "/v1/records/large").payload
     let header = try RecordHeader(decoding: sent.bytes)

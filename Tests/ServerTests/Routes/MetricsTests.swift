@@ -39,7 +39,7 @@ import Testing
     #expect(text.contains("\nblobcache_records{directory=\"\(server.cache.directory)\"} 1\n"))
   }
 
-  /// Each line is a comment, or a name with labels and a whole number.
+  /// Each line is a comment, or a name with labels and an integer.
   @Test func theTextIsPrometheus() async throws {
     _ = try await server.put("a", "hello")
     for line in try await server.send("GET", "/metrics").text.split(separator: "\n") where !line.hasPrefix("#") {

@@ -5,13 +5,13 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A server over a directory that packs small blobs answers as any other.
+/// A server of a directory that packs small blobs returns the same answers as any other.
 @Suite struct PackedBlobTests {
   let server: TestServer
 
   init() throws { server = try TestServer { $0.store.packing = .upTo(8192) } }
 
-  /// The names of files that hold one record each.
+  /// Returns the names of files that contain a single record.
   private func recordFiles() throws -> [String] {
     try FileManager.default.subpathsOfDirectory(atPath: server.root.string)
       .filter { !$0.hasPrefix(".") && $0.contains("/") }
@@ -31,7 +31,7 @@ import Testing
     #expect(head["ETag"] == answer["ETag"])
     let same = try await server.get("album%2F1", ["If-None-Match": try #require(answer["ETag"])])
     #expect(same.status == 304)
-    // Another one in its place, in a pack or not.
+    // Another blob supersedes it, packed or not.
     #expect(try await server.put("album%2F1", text + "!").status == 204)
     #expect(try await server.get("album%2F1").text == text + "!")
     #expect(try await server.put("album%2F1", String(repeating: "x", count: 9000)).status == 204)
@@ -42,7 +42,7 @@ import Testing
     #expect(try await server.get("album%2F1").status == 404)
   }
 
-  /// A body in pieces is written as a stream, which has stayed small in the end.
+  /// A body in chunks is written as a stream, which turns out to be small.
   @Test func aStreamThatStaysSmallIsPacked() async throws {
     let body = Pieces(pieces: [Data("hello ".utf8), Data("world".utf8)]).body
     #expect(try await server.send("PUT", "/v1/blobs/a", [:], body).status == 201)

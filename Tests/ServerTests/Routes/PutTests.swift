@@ -47,7 +47,7 @@ import Testing
     #expect(try await server.get("a").status == 404)
   }
 
-  /// What a client has only told takes no room of the disk: a client may tell anything.
+  /// Disk space is not reserved for an announced length, because a client may announce anything.
   @Test func theDiskIsTakenAsTheBodyComes() async throws {
     let told = 256 << 20
     let body = MadePieces(
@@ -66,7 +66,7 @@ import Testing
     #expect(try server.temporaryFiles() == [])
   }
 
-  /// It is refused before a byte of it has come.
+  /// The body is refused before its first byte was received.
   @Test func whatDoesNotFitIntoTheLimitIsNotAskedFor() async throws {
     let server = try TestServer { $0.store.limits.size = 500_000 }
     let body = MadePieces {

@@ -2,7 +2,7 @@ import BlobCacheServer
 import Foundation
 import Testing
 
-/// Ranges of RFC 9110, 14.
+/// Range requests of RFC 9110, 14.
 @Suite struct RangeTests {
   let server: TestServer
 

@@ -3,13 +3,13 @@ import BlobCacheServer
 import Foundation
 import Testing
 
-/// What a server tells of the tier that other machines share.
+/// The server's view of the tier that other machines share.
 @Suite struct RemoteTests {
   private let objects = RemoteObjects()
 
   private func node() throws -> TestServer { try TestServer { [objects] in $0.remote = objects.tier } }
 
-  /// A load that the tier answers, and one that it does not.
+  /// Returns a server after a load with a hit in the tier, and a load with a miss.
   private func used() async throws -> TestServer {
     #expect(try await node().put("a", "hello").status == 201)
     let server = try node()
@@ -59,7 +59,7 @@ import Testing
     #expect(objects[1]["waitingChanges"] as? Int == 0)
   }
 
-  /// An engine that fails is left alone; what it is asked for meanwhile is told as well.
+  /// A failing engine is paused; requests that it would have received are reported too.
   @Test func anEngineThatFailsIsShownSo() async throws {
     let server = try node()
     objects.fail(.refused)
@@ -73,7 +73,7 @@ import Testing
     #expect(page.contains("changes <span class=\"state live\">in use</span>"))
   }
 
-  /// A blob that is in memory here is asked for there, if that is wanted.
+  /// A blob in local memory is checked with the engine after the configured interval.
   @Test(arguments: [Duration.nanoseconds(1), nil]) func anotherMachinesBlobIsSeen(age: Duration?) async throws {
     let one = try node()
     let other = try TestServer {
@@ -86,7 +86,7 @@ import Testing
     #expect(try await other.get("a").text == (age == nil ? "one" : "another"))
   }
 
-  /// The answer to a DELETE says whether the tier has done it.
+  /// The answer to a DELETE contains whether the tier has removed the blob.
   @Test(
     arguments: [nil, .refused, .unsupported, .unreachable] as [RemoteError.Kind?], [HeaderFields(), ["If-Match": "*"]])
   func aRemovalIsToldWhetherTheTierDidIt(failure: RemoteError.Kind?, conditions: HeaderFields) async throws {
@@ -99,7 +99,7 @@ import Testing
     #expect(answer["X-BlobCache-Remote"] == wanted)
   }
 
-  /// A blob that was only there is removed there.
+  /// A blob that exists only in the tier is removed there.
   @Test func aBlobOfAnotherMachineIsRemovedThere() async throws {
     #expect(try await node().put("a", "hello").status == 201)
     let server = try node()
@@ -109,7 +109,7 @@ import Testing
     #expect(try await server.get("a").status == 404)
   }
 
-  /// A condition that wants a blob holds for none, so nothing is removed anywhere.
+  /// A condition that requires a blob fails without one, so nothing is removed anywhere.
   @Test func aConditionThatFailsHereRemovesNothingThere() async throws {
     #expect(try await node().put("a", "hello").status == 201)
     let answer = try await node().send("DELETE", "/v1/blobs/a", ["If-Match": "*"])

@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// What every request meets, whatever its route.
+/// The checks of every request, whatever its route.
 @Suite struct RequestTests {
   let server: TestServer
 
@@ -101,7 +101,7 @@ import Testing
     #expect(answer["Retry-After"] == "1")
   }
 
-  /// A directory that cannot be used gets a status that says so.
+  /// A directory that cannot be used is reported by its own status.
   @Test func aDirectoryThatIsNoneIs503() async throws {
     try Data("a file".utf8).write(to: URL(filePath: server.root.string))
     for answer in [try await server.put("a", "x"), try await server.get("a"), try await server.send("GET", "/readyz")] {

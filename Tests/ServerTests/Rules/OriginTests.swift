@@ -1,7 +1,7 @@
 import BlobCacheServer
 import Testing
 
-/// Pages of other sites reach nothing.
+/// Pages of other sites cannot access the server.
 @Suite struct OriginTests {
   let server: TestServer
 
@@ -27,7 +27,7 @@ import Testing
     #expect(try await server.send("GET", "/healthz", ["Host": host]).status == 421)
   }
 
-  /// Whoever makes a responder and says nothing is safe as well.
+  /// A responder is safe by default, without a configuration.
   @Test func namesMustBeGiven() async throws {
     let server = try TestServer()
     #expect(try await server.send("GET", "/healthz", ["Host": "example.com"]).status == 421)

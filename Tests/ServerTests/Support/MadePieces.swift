@@ -1,7 +1,7 @@
 import BlobCacheServer
 import Foundation
 
-/// A body whose pieces are made as they are asked for: what a test does then happens in the middle of the request.
+/// A body whose chunks are computed on demand, so that a test can act during the request.
 struct MadePieces: AsyncSequence, Sendable {
   typealias Element = Data
   typealias Failure = any Error

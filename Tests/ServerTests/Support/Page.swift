@@ -5,23 +5,22 @@ import Foundation
 import SystemPackage
 import Testing
 
-/// A page of the viewer, as a browser without scripts has it.
+/// A page of the viewer, as a browser without scripts sees it.
 struct Page {
   let answer: Answer
 
   var status: Int { answer.status }
   var text: String { answer.text }
 
-  /// The addresses of links, as they are once references are read.
+  /// The addresses of links, with decoded character references.
   var links: [String] { values(of: /href="([^"]*)"/) }
 
-  /// Those that begin so.
   func links(to start: String) -> [String] { links.filter { $0.hasPrefix(start) } }
 
-  /// The token that its forms have.
+  /// The token of its forms.
   var token: String? { values(of: /name="token" value="([^"]*)"/).first }
 
-  /// Where the next page of the table begins.
+  /// The address of the table's next page.
   var next: String? { values(of: /rel="next" href="([^"]*)"/).first }
 
   private func values(of expression: Regex<(Substring, Substring)>) -> [String] {
@@ -37,9 +36,9 @@ struct Page {
 extension TestServer {
   func page(_ address: String) async throws -> Page { Page(answer: try await send("GET", "/ui/" + address)) }
 
-  /// Sends a form as a page of the viewer does.
+  /// Submits a form like a page of the viewer.
   ///
-  /// - Parameter token: nil for the one of a page.
+  /// - Parameter token: The token, or `nil` to use the token of a page.
   func form(_ action: String, _ fields: [(String, String)], token: String? = nil) async throws -> Page {
     var known = token
     if known == nil { known = try await page("collections").token }
@@ -54,7 +53,7 @@ extension TestServer {
     text.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
   }
 
-  /// Replaces bytes of a record's file.
+  /// Overwrites bytes of a record's file.
   func overwrite(_ key: String, at offset: Int, with bytes: [UInt8]) throws {
     let file = try FileHandle(forUpdating: URL(filePath: try cache.filePath(for: BlobKey(key)).string))
     try file.seek(toOffset: UInt64(offset))

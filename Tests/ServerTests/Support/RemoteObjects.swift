@@ -2,7 +2,7 @@ import BlobCache
 import Foundation
 import Locks
 
-/// A remote engine in memory, which fails when it is told to.
+/// A remote engine in memory that can be made to fail.
 final class RemoteObjects: RemoteEngine {
   private struct State {
     var objects: [RemoteName: Data] = [:]
@@ -40,7 +40,7 @@ final class RemoteObjects: RemoteEngine {
 }
 
 extension RemoteObjects {
-  /// The tier of a machine that shares the objects; a slow machine fails no test.
+  /// The tier of a machine that shares the objects. Its deadlines are long, so that no test fails on a slow machine.
   var tier: RemoteTier {
     var tier = RemoteTier(self, namespace: RemoteNamespace("test"))
     tier.writing = .through

@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// A responder over a directory of its own, whose clock stands still.
+/// A responder with a temporary directory and a manual clock.
 struct TestServer {
   let outside: TemporaryDirectory
   let root: FilePath
@@ -21,7 +21,7 @@ struct TestServer {
     root = outside.path.appending("cache")
     var configuration = BlobCache.Configuration()
     configuration.store.durability = .none
-    // Responses must not depend on whether a small blob is packed. Suites that look at record files turn packing off.
+    // Responses must not depend on packing. Suites that check record files disable packing.
     configuration.store.packing = .upTo(8192)
     configuration.store.limits.freeSpaceFloor = 0
     configuration.store.now = { [clock] in clock.now }
@@ -45,13 +45,13 @@ struct TestServer {
     try await send("GET", "/v1/blobs/" + key, fields)
   }
 
-  /// Names of files in the making, of which none may stay.
+  /// Returns the names of unfinished files, none of which may remain.
   func temporaryFiles() throws -> [String] {
     guard let walk = FileManager.default.enumerator(atPath: root.string) else { return [] }
     return walk.compactMap { $0 as? String }.filter { $0.contains(".tmp-") }
   }
 
-  /// The blocks of files in the making, in bytes.
+  /// Returns the allocated size of unfinished files, in bytes.
   func temporaryBytes() throws -> Int64 {
     guard let walk = FileManager.default.enumerator(atPath: root.string) else { return 0 }
     return walk.compactMap { $0 as? String }.filter { $0.contains(".tmp-") }.reduce(0) { total, name in
@@ -97,7 +97,7 @@ struct Answer {
     }
   }
 
-  /// What the system would send.
+  /// Returns the bytes that the system would send.
   private static func read(_ stretch: Range<Int64>, from descriptor: CInt) -> Data {
     var bytes = Data(count: stretch.count)
     let count = bytes.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, off_t(stretch.lowerBound)) }
@@ -105,7 +105,7 @@ struct Answer {
   }
 }
 
-/// A body in pieces, which may break off.
+/// A body in chunks that may break off.
 struct Pieces: AsyncSequence, Sendable {
   typealias Element = Data
   typealias Failure = any Error

@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A server for one browser: its token works once, and the cookie is needed everywhere.
+/// A server for one browser: its token works once, and every path requires the cookie.
 @Suite struct EntranceTests {
   private static let token = "0123456789ABCDEF"
 
@@ -14,7 +14,7 @@ import Testing
     return try TestServer(configuration)
   }
 
-  /// The cookie, as a browser sends it back.
+  /// Returns the cookie as a browser sends it.
   private func cookie(_ server: TestServer) async throws -> String {
     let answer = try await server.send("GET", "/ui/enter?token=" + Self.token)
     #expect(answer.status == 303)

@@ -5,7 +5,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What the forms of the viewer do, and which forms do nothing.
+/// The effects of the viewer's forms, and the forms that are refused.
 @Suite struct ViewerActionTests {
   @Test func aRecordIsLockedTouchedUnlockedAndRemoved() async throws {
     let server = try TestServer { $0.store.packing = .off }
@@ -33,7 +33,7 @@ import Testing
     let unlocked = try await server.page("record?key=a").text
     #expect(unlocked.contains("value=\"lock\""))
     #expect(!unlocked.contains("value=\"unlock\""))
-    // Its time to live is its own, which a touch does not move.
+    // The record has an explicit time to live, which a touch does not extend.
     #expect(!unlocked.contains("value=\"touch\""))
     _ = try await server.cache.lock("a")
     #expect(try await server.page("record?key=a").text.contains("value=\"unlock\""))

@@ -5,13 +5,13 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Every page, of directories of every kind.
+/// Every page, for directories of every kind.
 @Suite struct ViewerPageTests {
   private static let pages = [
     "", "?survey=1", "records", "records?state=locked", "records?sort=size", "records?prefix=a&state=damaged",
     "records?at=50", "collections",
   ]
-  /// Keys that would be markup, or turn text around, or be taken away in a path.
+  /// Keys that contain markup, reverse text direction, or would be removed from a path.
   static let hostileKeys = [
     "<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "' onmouseover='alert(1)", "&amp;&lt;", "..", ".",
     "a/../b", "/", "a//b", "%2e%2e", "\u{202E}gnp.exe", "line\nbreak\u{0}\u{7F}", "\u{200B}zero", "</title></a>",
@@ -19,7 +19,7 @@ import Testing
     String(repeating: "long", count: 200),
   ]
 
-  /// What a page must not have: a script or a style of its own, or anything that is run.
+  /// Checks that a page contains no script or style, and nothing that is executed.
   private func expectSafe(_ page: Page, sourceLocation: SourceLocation = #_sourceLocation) {
     let text = page.text
     #expect(page.answer["Content-Type"] == "text/html; charset=utf-8", sourceLocation: sourceLocation)
@@ -55,7 +55,7 @@ import Testing
     expectSafe(page)
   }
 
-  /// The sum of two such sizes is no number of 64 bits.
+  /// The sum of two such sizes overflows 64 bits.
   @Test(arguments: ["?survey=1", "records?sort=size"]) func sizesThatDamagedHeadersStateAreHeld(
     address: String
   ) async throws {
@@ -90,7 +90,7 @@ import Testing
       let download = try #require(page.links(to: "payload?").first)
       #expect(try await server.page(download).text == "payload of a key")
     }
-    // The form of each names its key so that it arrives.
+    // Each form encodes its key so that the server decodes the same key.
     for key in Self.hostileKeys {
       let done = try await server.form("change", [("action", "lock"), ("key", key)])
       #expect(done.status == 303)
@@ -141,7 +141,7 @@ import Testing
   @Test func aDirectoryThatCannotBeUsedIsAPageThatSaysSo() async throws {
     let server = try TestServer()
     try FileManager.default.createDirectory(atPath: server.root.string, withIntermediateDirectories: true)
-    // Everybody may write to it.
+    // The directory is writable by all users.
     try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: server.root.string)
     for address in ["", "records", "collections"] {
       let page = try await server.page(address)

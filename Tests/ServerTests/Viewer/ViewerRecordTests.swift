@@ -5,7 +5,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The page of one record, and what it shows of the payload.
+/// The page of one record, and its preview of the payload.
 @Suite struct ViewerRecordTests {
   private static let png: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A, 0, 1, 2, 3]
   private static let mp3: [UInt8] = Array("ID3".utf8) + [4, 0, 0, 0, 0, 0, 0]
@@ -42,7 +42,7 @@ import Testing
       $0.store.layout.naming = .sha256
     }
     _ = try await server.put("a", "hello")
-    // With the header, the place of the kept key is lost.
+    // Without the header, the position of the stored key is unknown.
     try server.overwrite("a", at: 0, with: Array(repeating: 0, count: 64))
     let table = try await server.page("records")
     let link = try #require(table.links(to: "record?file=").first)
@@ -105,7 +105,7 @@ import Testing
     #expect(try await server.page("record?key=b").text.contains("It is empty."))
   }
 
-  /// The payload is read when a person asks for that.
+  /// The payload is read only on request.
   @Test func aLargePayloadIsComparedWhenThatIsAskedFor() async throws {
     let server = try TestServer()
     try await server.cache.store(Data(count: (16 << 20) + 1), for: "a")

@@ -5,7 +5,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The table of records: its pages, its places, its orders.
+/// The table of records: its pages, positions and orders.
 @Suite struct ViewerTableTests {
   private func keys(_ page: Page) -> [String] {
     page.links(to: "record?key=").compactMap { $0.dropFirst("record?key=".count).removingPercentEncoding }
@@ -30,7 +30,7 @@ import Testing
     }
   }
 
-  /// A page looks at about 4096 records at the most.
+  /// A page reads at most about 4096 records.
   @Test func aStateThatFewRecordsHaveIsLookedForPageByPage() async throws {
     let server = try TestServer { $0.store.layout.arrangement = .flat }
     for number in 0..<4500 { try await server.cache.store(Data(), for: BlobKey("\(number)")) }
@@ -54,7 +54,7 @@ import Testing
       rest += keys(page).count
       address = page.next
     }
-    // Digests are what they are: always the same keys lie behind the middle.
+    // Digests are deterministic: the same keys always follow the middle.
     #expect((400..<800).contains(rest))
   }
 
@@ -83,7 +83,7 @@ import Testing
     #expect(try await server.page("records").text.contains("<td class=\"number\">5</td>"))
   }
 
-  /// The page once its walk is over.
+  /// Returns the page after its walk has ended.
   private func whole(_ server: TestServer, _ address: String) async throws -> Page {
     while true {
       let page = try await server.page(address)

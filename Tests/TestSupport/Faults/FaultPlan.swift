@@ -3,16 +3,16 @@ package import Posix
 package import SystemPackage
 
 extension Files {
-  /// Where clocks of tests begin: later than anything was looked at.
+  /// The start of test clocks, which is later than any previous check.
   package static let startOfTests: Int64 = 1_000_000
 
-  /// Its clock stands still, so its calls do not depend on the machine's load.
+  /// Returns `Files` with a clock that stands still, so that its calls do not depend on the machine's load.
   package static func still(intercepting intercept: @escaping Interceptor) -> Files {
     Files(intercepting: intercept, clock: { startOfTests })
   }
 }
 
-/// Decides, call by call, which system calls of a `Files` fail, and remembers what was called.
+/// A plan that decides for each system call of a `Files` whether it fails, and records the calls.
 package final class FaultPlan: Sendable {
   package struct Call: Sendable, CustomStringConvertible {
     package let kind: SystemCall
@@ -26,15 +26,15 @@ package final class FaultPlan: Sendable {
     case once, fromThenOn
   }
 
-  /// Which calls fail and how.
+  /// The calls that fail, and their error.
   package struct Fault: Sendable {
-    /// Counts from 1 among the calls of `kinds`.
+    /// The number of the first failing call, counted from 1 among the calls of `kinds`.
     package var occurrence: Int
     package var kinds: Set<SystemCall>
     package var errno: Errno
     package var persistence: Persistence
 
-    /// - Parameter kinds: nil for calls of every kind.
+    /// - Parameter kinds: The kinds of calls that are counted, or `nil` for all.
     package init(
       _ errno: Errno, call occurrence: Int, of kinds: Set<SystemCall>? = nil, _ persistence: Persistence = .once
     ) {
@@ -59,7 +59,7 @@ package final class FaultPlan: Sendable {
 
   package init() {}
 
-  /// `Files` whose calls go through this plan.
+  /// Returns `Files` whose calls are subject to this plan.
   package func files(accessTimeTellsOwner: Bool = false) -> Files {
     Files(
       accessTimeTellsOwner: accessTimeTellsOwner, intercepting: { [self] in intercept($0, $1) },
@@ -84,7 +84,7 @@ package final class FaultPlan: Sendable {
     }
   }
 
-  /// Starts counting towards a fault.
+  /// Starts counting calls for a fault.
   package func arm(_ fault: Fault) {
     state.withLock {
       $0.fault = fault
@@ -93,7 +93,7 @@ package final class FaultPlan: Sendable {
     }
   }
 
-  /// Lets a kind of call always fail, as a kernel or file system does that lacks it. Not counted as a fault.
+  /// Makes all calls of a kind fail, like a system without it; these are not counted as faults.
   package func refuse(_ kind: SystemCall, _ errno: Errno) {
     state.withLock { $0.refused[kind] = errno }
   }
@@ -102,7 +102,7 @@ package final class FaultPlan: Sendable {
     state.withLock { $0.fault = nil }
   }
 
-  /// Cuts reads and writes short: `bytes` answers how many the transfer of that number, counted from 1, may move.
+  /// Limits the bytes of reads and writes; `bytes` returns the limit of a transfer, counted from 1.
   package func limitTransfers(_ bytes: @escaping @Sendable (_ transfer: Int) -> Int?) {
     state.withLock {
       $0.transferLimit = bytes
@@ -111,7 +111,7 @@ package final class FaultPlan: Sendable {
   }
 
   package var calls: [Call] { state.withLock { $0.calls } }
-  /// The armed fault's; 0 without one.
+  /// The error of the armed fault, or 0.
   package var failedErrno: Errno { state.withLock { $0.fault?.errno ?? Errno(rawValue: 0) } }
   package var failed: [Call] { state.withLock { $0.failed } }
   package var transfers: Int { state.withLock { $0.transfers } }

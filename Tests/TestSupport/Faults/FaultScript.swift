@@ -2,18 +2,17 @@ package import BlobRecord
 internal import BlobStore
 internal import Foundation
 
-/// A short course of operations that a test repeats, each time with another call failing.
+/// A short sequence of operations that a test repeats, with a different failing call each time.
 package struct FaultScript: Sendable, CustomStringConvertible {
   package enum Step: Sendable {
     case operation(StoreOperation)
     case advance(Int64)
-    /// Damages the record's file.
     case damage(BlobKey, StoreModel.Damage, isAged: Bool)
-    /// Puts a temporary file there whose writer is gone.
+    /// Creates a temporary file whose writer is dead.
     case temporary(BlobKey)
-    /// Puts another user's file there.
+    /// Creates a file of another user.
     case foreign(BlobKey)
-    /// Gives the record's file another name outside, as a backup by `cp -al` does.
+    /// Creates a second link to the record's file, like a backup by `cp -al`.
     case link(BlobKey)
   }
 
@@ -26,7 +25,7 @@ package struct FaultScript: Sendable, CustomStringConvertible {
     stores, locks, streams, visibleStreams, extensions, reads, links, damage, collection, wipes,
   ]
 
-  /// Every configuration has this limit; only `collection` reaches it.
+  /// The size limit of every configuration, which only `collection` reaches.
   package static let sizeLimit: Int64 = 20_000
 
   private static func payload(_ count: Int) -> Data {
@@ -47,7 +46,7 @@ package struct FaultScript: Sendable, CustomStringConvertible {
       store("abc", 302, locks: .one), store("abc", 303, locks: .keep), .operation(.load("abc", touching: true)),
     ])
 
-  /// Records that move between file and pack, where packs take records of up to 1000 bytes.
+  /// A script whose records move between files and packs, for packs with records of up to 1000 bytes.
   package static let packs = FaultScript(
     name: "packs",
     steps: [

@@ -1,8 +1,8 @@
 internal import Dispatch
 
-/// What one thread opens for others, which wait at it until then. Once open, it stays so.
+/// A gate that one thread opens for other threads, which wait for it; it stays open.
 ///
-/// Nobody waits for ever: where what opens it has failed, the test is to fail too, and to say so.
+/// Waiting has a timeout, so that a test fails if the thread that opens the gate has failed.
 public final class Gate: Sendable {
   private let semaphore = DispatchSemaphore(value: 0)
 
@@ -10,7 +10,7 @@ public final class Gate: Sendable {
 
   public func open() { semaphore.signal() }
 
-  /// - Returns: whether it was opened within five minutes, which the slowest machine does not take.
+  /// - Returns: A Boolean value that indicates whether it was opened within five minutes, enough for a slow machine.
   @discardableResult
   public func wait() -> Bool {
     guard semaphore.wait(timeout: .now() + 300) == .success else { return false }

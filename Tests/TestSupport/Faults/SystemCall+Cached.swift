@@ -3,7 +3,7 @@ package import Posix
 import SystemPackage
 
 extension SystemCall {
-  /// Whether the kernel and the file system of the tests can look without waiting.
+  /// A Boolean value that indicates whether kernel and file system support nonblocking lookups.
   package static let hasCachedLooks: Bool = {
     guard let temporary = try? TemporaryDirectory(), let directory = try? Directory(at: temporary.path, files: Files()),
       (try? Data([1]).write(to: temporary.url("file"))) != nil,

@@ -2,20 +2,20 @@ package import BlobRecord
 internal import BlobStore
 internal import Foundation
 
-/// Operations, and steps of a clock, chosen by chance: few keys, so that operations meet, among them the hostile ones.
+/// Random operations and clock steps, with few keys, including hostile ones, so that operations affect each other.
 package struct RandomOperations: Sendable {
   package var generator: SeededGenerator
   private let keys: [BlobKey]
 
   package init(seed: UInt64, naming: RecordNaming) {
     generator = SeededGenerator(seed: seed)
-    // Under any naming, some are refused; more of those would leave less to do.
+    // Some keys are invalid in any naming; with more of them, fewer operations would have an effect.
     keys = Self.plainKeys + Self.hostileKeys.shuffled(using: &generator).prefix(naming == .verbatim ? 12 : 16)
   }
 
   package static let plainKeys: [BlobKey] = ["a", "ab", "abc", "abd", "b", "key 1", "key 2", "image.png"]
 
-  /// Keys that are not what they seem, or not what file systems like.
+  /// Keys with characters that are special for paths, file systems or text.
   package static let hostileKeys: [BlobKey] = [
     "", ".", "..", "../up", "/", "/etc/passwd", "a/b", "a//b", ".hidden", ".tmp-1", ".quarantine", ".blobcache",
     "%", "%2F", "%2f", "%41", "a%", "nul\0byte", "\u{1}\n\u{7F}", "-rf", "*", "~", "\\", "é", "e\u{301}",
@@ -32,8 +32,8 @@ package struct RandomOperations: Sendable {
 
   private mutating func pick<Element>(_ elements: [Element]) -> Element { elements.randomElement(using: &generator)! }
 
-  /// How far the clock moves before the next operation: mostly not, often to a moment at which something expires or
-  /// just does not, now and then back.
+  /// Returns the step of the clock before the next operation: mostly none, often to a time around an expiry, and
+  /// sometimes back.
   package mutating func clockStep(_ model: StoreModel) -> Int64 {
     switch Int.random(in: 0..<100, using: &generator) {
     case ..<50: return 0
@@ -42,7 +42,7 @@ package struct RandomOperations: Sendable {
     case ..<85: return -Int64.random(in: 1...700, using: &generator)
     case ..<87: return pick([-1_000_000, 100_000])
     default:
-      // Sorted, because a dictionary's order is not the seed's.
+      // Sorted, because the order of a dictionary does not depend on the seed.
       let keys = model.records.keys.sorted(by: BlobKey.precedes)
       guard let key = keys.randomElement(using: &generator), let header = model.records[key]?.header else { return 0 }
       let expiry = header.expiry(defaultExpiration: model.defaultExpiration).seconds
@@ -77,7 +77,7 @@ package struct RandomOperations: Sendable {
     }
   }
 
-  /// Of sizes at which a new one fits in before the old one, or does not, or is refused.
+  /// Returns extended data whose new extension fits before the old one, does not fit, or is refused.
   private mutating func extendedData() -> Data { Data(generator.bytes(pick([0, 1, 16, 40, 500, 4096, 4097]))) }
 
   private mutating func store(_ key: BlobKey) -> StoreOperation {

@@ -1,10 +1,10 @@
-// With this module every test has the generator.
+// Makes the generator available to every test that imports this module.
 @_exported public import Randomness
 public import Foundation
 
 extension SeededGenerator {
-  /// The seed of a random test: BLOBCACHE_TEST_SEED if set, else chosen afresh. It is printed, so that what failed can
-  /// be run again.
+  /// Returns the seed of a random test, from `BLOBCACHE_TEST_SEED` or random, and prints it so that a failure can be
+  /// reproduced.
   public static func announcedSeed(
     for test: String, environment: [String: String] = ProcessInfo.processInfo.environment
   ) -> UInt64 {

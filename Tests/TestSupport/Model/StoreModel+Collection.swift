@@ -3,7 +3,7 @@ package import BlobStore
 internal import SystemPackage
 
 extension StoreModel {
-  /// Removes what is due whatever the size. All there is to a collection of a store within its limit.
+  /// Removes expired and damaged records regardless of the size, which is a complete collection within the limit.
   mutating func collect(dryRun: Bool) -> BlobStore.CollectionReport {
     var after = self
     var report = BlobStore.CollectionReport(directory: "")
@@ -37,13 +37,14 @@ extension StoreModel {
     return report
   }
 
-  /// Does a collection that may evict: which of the oldest it takes is its choice where they are of equal age, and is
-  /// told here by what was left. Where uses count, any live record may be one of the first to go.
+  /// Performs a collection that may evict, given the remaining records.
+  ///
+  /// With equal age, the order of eviction is undetermined; by uses, any live record may be evicted first.
   ///
   /// - Parameters:
-  ///   - remaining: the paths of the records left, packed or not.
-  ///   - limit: bytes that may stay; nil for no limit.
-  /// - Returns: the report that is right for this choice, and what is wrong with the choice.
+  ///   - remaining: The paths of the remaining records, packed or not.
+  ///   - limit: The maximum number of bytes, or `nil` for no limit.
+  /// - Returns: The report for this choice, and the faults of the choice.
   package mutating func collect(
     leaving remaining: Set<BlobKey>, limit: Int64?
   ) -> (BlobStore.CollectionReport, [String]) {
@@ -51,7 +52,7 @@ extension StoreModel {
     let evicted = records.filter { !remaining.contains(BlobKey(path(of: $0.key).relative)) }
     let kept = records.filter { evicted[$0.key] == nil }
     var faults: [String] = []
-    // Nine tenths, rounded down.
+    // Nine tenths of the limit, rounded down, remain.
     let toFree = limit.map { report.bytesAfter > $0 ? report.bytesAfter - ($0 - ($0 + 9) / 10) : 0 } ?? 0
     let freed = evicted.keys.reduce(0) { $0 + size(of: $1) }
     for (key, record) in evicted where state(of: record) != .live {
@@ -75,7 +76,7 @@ extension StoreModel {
     return (report, faults)
   }
 
-  /// What a record counts as stored at.
+  /// Returns the time for the order of eviction, which is at most the current time.
   private func stamp(of record: Record) -> UInt64 {
     isStampedAhead(record.header) ? UInt64(max(now.seconds, 0)) : record.header.updateTime
   }

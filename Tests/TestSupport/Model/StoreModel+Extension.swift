@@ -2,9 +2,9 @@ package import BlobRecord
 internal import BlobStore
 package import Foundation
 
-// What lies behind a payload, byte for byte, by Spec/RecordFormat.md 7.
+// The bytes after a payload, according to Spec/RecordFormat.md 7.
 extension StoreModel {
-  /// Key, data, their sizes, `SPTX` and the CRC-32 of all that.
+  /// Returns key, data, their sizes, `SPTX` and the CRC-32 of all these bytes.
   static func tail(_ key: BlobKey?, _ data: Data) -> Data {
     let keyBytes = Data((key?.string ?? "").utf8)
     var bytes = keyBytes + data
@@ -15,7 +15,7 @@ extension StoreModel {
 
   private static func littleEndian(_ number: UInt32) -> Data { withUnsafeBytes(of: number.littleEndian) { Data($0) } }
 
-  /// Whether a new record of a key keeps it.
+  /// Returns whether a new record contains its key.
   func keepsKey(_ key: BlobKey) -> Bool {
     guard configuration.format == .checksummed else { return false }
     return switch configuration.layout.naming {
@@ -25,7 +25,7 @@ extension StoreModel {
     }
   }
 
-  /// Why extended data are refused, whatever the directory holds.
+  /// Returns the error for invalid extended data, regardless of the content of the directory.
   func refusal(ofExtendedData data: Data) -> BlobStoreError.Code? {
     if data.isEmpty { return nil }
     if data.count > 4096 { return .extendedDataTooLarge }
@@ -33,13 +33,13 @@ extension StoreModel {
     return isShared ? .extendedDataRefused : nil
   }
 
-  /// Whether an enumeration knows the key of a record.
+  /// Returns whether an enumeration reports the key of a record.
   func isTold(_ key: BlobKey, _ record: Record) -> Bool {
     if configuration.layout.naming != .sha256, !path(of: key).fileName.contains("%~") { return true }
     return record.damage != .header && keepsKey(key)
   }
 
-  /// The current extension: its start behind the payload, and its extended data.
+  /// Returns the start of the current extension after the payload, and its extended data.
   private static func current(of record: Record) -> (start: Int, keyByteCount: Int, data: Data)? {
     guard let end = record.header.extensionEnd.map(Int.init) else { return nil }
     func number(at offset: Int) -> Int {
@@ -65,10 +65,10 @@ extension StoreModel {
     let current = Self.current(of: record)
     guard data != current?.data ?? Data() else { return .outcome(.done) }
     let new = Self.tail(current.map { $0.keyByteCount > 0 } == true ? key : nil, data)
-    // A packed record is stored anew.
+    // A packed record is stored again as a whole.
     if record.isPacked { (record.tail, record.header.extensionEnd) = (Data(), nil) }
     let end = Int(record.header.extensionEnd ?? 0)
-    // Beside the old one: before it where there is room, else behind it.
+    // The new extension is written before the current one if there is space, otherwise after it.
     let start = record.isPacked || (current?.start ?? 0) >= new.count ? 0 : end
     let missing = start + new.count - record.tail.count
     if missing > 0 { record.tail += Data(count: missing) }
@@ -79,7 +79,7 @@ extension StoreModel {
     return .outcome(.done)
   }
 
-  /// Whether two files are one record, with another remainder of an earlier extension, or of one that was not named.
+  /// Returns whether two files have equal records, ignoring the remainders of other extensions.
   package static func haveSameRecord(_ a: Data?, _ b: Data?) -> Bool {
     guard let a, let b else { return false }
     func essence(_ file: Data) -> [Data]? {
@@ -95,7 +95,7 @@ extension StoreModel {
     return first == second
   }
 
-  /// Takes over what a change that was not finished has left behind a payload.
+  /// Adopts the bytes that an incomplete change has left after a payload.
   package mutating func adoptTail(of file: BlobKey, _ bytes: Data?) {
     guard let bytes, let key = records.keys.first(where: { path(of: $0).relative == file.string }),
       let record = records[key]

@@ -2,30 +2,28 @@ package import BlobRecord
 package import BlobStore
 internal import Foundation
 
-/// What a directory of blobs must hold and answer, as a dictionary: the rules of Spec/Semantics.md, and nothing of how
-/// they are kept.
+/// A model of a directory by the rules of Spec/Semantics.md, implemented with a dictionary.
 ///
-/// Files are predicted byte for byte, so that a comparison with the directory leaves nothing out. Packs are not: only which
-/// records lie there.
+/// Files are predicted byte for byte, so that a comparison with the directory is complete. For packs, only the set of
+/// packed records is predicted.
 package struct StoreModel: Sendable {
   package enum Damage: Sendable {
-    /// The crc of the header is wrong; nothing in it can be believed.
+    /// The checksum of the header is wrong, so its fields cannot be trusted.
     case header
-    /// A byte of the payload is wrong; only reading it tells.
+    /// A byte of the payload is wrong, which only a read of the payload detects.
     case payload
   }
 
   package struct Record: Equatable, Sendable {
     package var payload: Data
-    /// The bytes behind the payload.
+    /// The bytes after the payload.
     package var tail = Data()
     package var header: RecordHeader
     package var damage: Damage?
-    /// Whether the file was written long ago; only then does a collection remove damage.
+    /// A Boolean value that indicates whether the file is old enough for a collection to remove damage.
     package var isAged = false
-    /// Whether the file has another name, outside: then a load does not touch it, and a change makes a new file.
+    /// A Boolean value that indicates whether the file has a second link, so that changes copy it.
     package var isLinked = false
-    /// Whether it lies in a pack.
     package var isPacked = false
 
     package init(payload: Data, header: RecordHeader) {
@@ -37,13 +35,12 @@ package struct StoreModel: Sendable {
   package var configuration: BlobStore.Configuration
   package var now: UnixTime
   package var records: [BlobKey: Record] = [:]
-  /// Files that are not the store's, by path.
+  /// Files that do not belong to the store, by path.
   package var foreign: [BlobKey: Data] = [:]
   /// Temporary files without a writer, by path.
   package var temporary: [BlobKey: Data] = [:]
-  /// Quarantined files, by path.
   package var quarantined: [BlobKey: Data] = [:]
-  /// Subdirectories that the store has made.
+  /// Subdirectories that the store has created.
   package var subdirectories: Set<BlobKey> = []
 
   package init(_ configuration: BlobStore.Configuration, now: UnixTime) {
@@ -61,12 +58,12 @@ package struct StoreModel: Sendable {
 extension StoreModel {
   package static let headerSize: Int64 = 64
 
-  /// Where records lie: in a directory that no other program has decided for.
+  /// The layout of records in a new directory whose arrangement the store itself decides.
   package var layout: RecordLayout {
     RecordLayout(naming: configuration.layout.naming, arrangement: configuration.arrangementOfNewDirectories)
   }
 
-  /// The path of a key that has one.
+  /// Returns the path of a valid key.
   package func path(of key: BlobKey) -> RecordPath {
     do {
       return try layout.path(for: key)
@@ -76,13 +73,12 @@ extension StoreModel {
   }
 
   package func isValid(_ key: BlobKey) -> Bool {
-    guard let path = try? layout.path(for: key) else { return false }  // the answer is all that is asked
-    // A key that the record would have to keep is refused where records keep none.
+    guard let path = try? layout.path(for: key) else { return false }  // The error does not matter.
+    // A key that must be stored in the record is refused if the format does not support it.
     return configuration.format == .checksummed || configuration.layout.naming != .encoded
       || !path.fileName.contains("%~")
   }
 
-  /// The bytes of a record's file.
   package static func bytes(of record: Record) -> Data {
     var bytes =
       record.header.withEncodedBytes { unsafe $0.withUnsafeBytes { unsafe Data($0) } } + record.payload
@@ -95,7 +91,7 @@ extension StoreModel {
     return bytes
   }
 
-  /// Every file that must lie below the root, and no other, but for the packs.
+  /// The complete set of files below the root, except for packs.
   package var files: [BlobKey: Data] {
     var files: [BlobKey: Data] = [:]
     for (key, record) in records where !record.isPacked {
@@ -112,7 +108,7 @@ extension StoreModel {
   }
 
   private func isExpired(_ header: RecordHeader) -> Bool {
-    // Spelled out again, and wider than the code under test does it.
+    // Implemented independently of the code under test, with a wider type.
     let ttl = header.ttl > 0 ? Int128(min(header.ttl, UInt64(Int64.max))) : Int128(defaultExpiration)
     return Int128(now.seconds) - Int128(header.updateTime) > ttl
   }
@@ -129,7 +125,7 @@ extension StoreModel {
 // MARK: - Operations
 
 extension StoreModel {
-  /// Does an operation and tells its answer. Not for collections with a size limit, which have a choice: `collect`.
+  /// Performs an operation and returns its answer; collections with a limit use `collect(leaving:limit:)`.
   package mutating func perform(_ operation: StoreOperation) -> StoreAnswer {
     if let key = operation.key, let refusal = refusal(operation, key) { return .failure(refusal) }
     switch operation {
@@ -184,7 +180,7 @@ extension StoreModel {
     }
   }
 
-  /// Why an operation is refused whatever the directory holds.
+  /// Returns the error for an invalid operation, regardless of the content of the directory.
   private func refusal(_ operation: StoreOperation, _ key: BlobKey) -> BlobStoreError.Code? {
     switch operation {
     case .store(_, let payload, let ttl, _), .storeContents(_, let payload, let ttl, _),
@@ -234,11 +230,11 @@ extension StoreModel {
     records[key]?.tail = tail
     let isPacked = mayPack && isPacked(path.fileName.utf8.count + payload.count + tail.count)
     records[key]?.isPacked = isPacked
-    // A stream writes to a file first, also what is packed in the end.
+    // A stream is written to a file first, even if the record is packed at the end.
     if isStream || !isPacked { makeSubdirectory(of: key) }
   }
 
-  /// Whether a record of so many bytes beside its header is packed by a store.
+  /// Returns whether a store packs a record with this number of bytes after its header.
   private func isPacked(_ byteCount: Int) -> Bool {
     guard configuration.format == .checksummed, configuration.layout.naming != .verbatim else { return false }
     guard case .upTo(let largest) = configuration.packing else { return false }

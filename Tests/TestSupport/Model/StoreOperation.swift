@@ -3,14 +3,14 @@ package import BlobStore
 internal import Foundation
 internal import SystemPackage
 
-/// One operation of a store as a value, so that it can be chosen by chance, printed, and done to a store and a model.
+/// An operation as a value, which can be chosen randomly, printed, and performed on a store and a model.
 package enum StoreOperation: Sendable {
   case store(BlobKey, Data, ttl: Duration?, locks: BlobStore.LockPolicy)
   /// A store from a descriptor.
   case storeContents(BlobKey, Data, ttl: Duration?, locks: BlobStore.LockPolicy)
-  /// A store by a writer, in two pieces.
+  /// A store by a writer in two pieces.
   case storePieces(BlobKey, Data, ttl: Duration?, locks: BlobStore.LockPolicy)
-  /// A store by a writer, in two pieces, beside a follower of it. A small odd size is not said before.
+  /// A store by a visible writer in two pieces, with a follower. Small odd sizes are not announced.
   case storeVisibly(BlobKey, Data, ttl: Duration?, locks: BlobStore.LockPolicy)
   /// A store with extended data.
   case storeExtended(BlobKey, Data, extendedData: Data)
@@ -19,7 +19,7 @@ package enum StoreOperation: Sendable {
   case load(BlobKey, touching: Bool)
   /// A load by a reader.
   case read(BlobKey, touching: Bool)
-  /// Loads the key whose bytes come first.
+  /// Loads the first key in the order of bytes.
   case loadFirst(prefix: String)
   case touch(BlobKey)
   case lock(BlobKey)
@@ -75,7 +75,7 @@ extension StoreOperation: CustomStringConvertible {
     }
   }
 
-  /// The key it is about; nil for one about many.
+  /// The key of the operation, or `nil` if it affects several keys.
   package var key: BlobKey? {
     switch self {
     case .store(let key, _, _, _), .storeContents(let key, _, _, _), .storePieces(let key, _, _, _),
@@ -88,7 +88,7 @@ extension StoreOperation: CustomStringConvertible {
     }
   }
 
-  /// What errors of it call it.
+  /// The name of the operation in errors.
   package var verb: String {
     switch self {
     case .store, .storeContents, .storePieces, .storeVisibly, .storeExtended: "store"
@@ -110,7 +110,6 @@ extension StoreOperation: CustomStringConvertible {
   }
 }
 
-/// What an operation answered, for comparison.
 package enum StoreAnswer: Equatable, Sendable {
   case done
   case size(Int64)
@@ -130,7 +129,7 @@ package enum StoreAnswer: Equatable, Sendable {
 
 /// A record of an enumeration.
 package struct ListedRecord: Hashable, Sendable {
-  /// Relative to the root. A key, because keys are compared by their bytes.
+  /// The path relative to the root, as a key because keys are compared by their bytes.
   package var file: BlobKey
   package var key: BlobKey?
   package var fileSize: Int64
@@ -138,18 +137,18 @@ package struct ListedRecord: Hashable, Sendable {
   package var header: RecordHeader?
   package var extendedData: Data?
 
-  /// Packed records share a file.
+  /// Includes the key, because packed records share a file.
   package static func precedes(_ a: ListedRecord, _ b: ListedRecord) -> Bool {
     guard a.file == b.file else { return BlobKey.precedes(a.file, b.file) }
     return BlobKey.precedes(a.key ?? "", b.key ?? "")
   }
 }
 
-/// An answer, and the errors that came with it.
+/// An answer and the errors of the operation.
 package struct StoreResult: Sendable {
   package var answer: StoreAnswer
   package var error: BlobStoreError?
-  /// Of the files that an enumeration could not read.
+  /// The errors for files that an enumeration could not read.
   package var accessErrors: [BlobStoreError]
 
   package init(answer: StoreAnswer, error: BlobStoreError? = nil, accessErrors: [BlobStoreError] = []) {
@@ -160,7 +159,6 @@ package struct StoreResult: Sendable {
 }
 
 extension StoreOperation {
-  /// Does it to a store.
   package func perform(on store: BlobStore) -> StoreResult {
     var accessErrors: [BlobStoreError] = []
     do throws(BlobStoreError) {
@@ -183,7 +181,7 @@ extension StoreOperation {
       return .done
     case .storeContents(let key, let payload, let ttl, let locks):
       let input = payload.asInput()
-      defer { try? input.close() }  // it was read, or is of no use
+      defer { try? input.close() }  // The input was read or is no longer needed.
       return .size(
         try store.store(contentsOf: input, for: key, ttl: ttl, locks: locks))
     case .storePieces(let key, let payload, let ttl, let locks):
@@ -193,7 +191,7 @@ extension StoreOperation {
       try writer.commit()
       return .done
     case .storeVisibly(let key, let payload, let ttl, let locks):
-      // What is too large, and was not said before, would cost the old blob.
+      // Without an announced size, a payload that is too large would replace the old blob before it is refused.
       let isSaid = payload.count > 1000 || payload.count.isMultiple(of: 2)
       var writer = try store.openWriter(
         for: key, ttl: ttl, locks: locks, expectedSize: isSaid ? Int64(payload.count) : nil, visibility: .whileWriting)
@@ -232,9 +230,9 @@ extension StoreOperation {
       return .listing(listing.sorted(by: ListedRecord.precedes))
     case .usage:
       var usage = try store.usage()
-      // The model knows which records are packed, and not where.
+      // The model predicts which records are packed, but not their locations.
       usage.packs = BlobStore.PackUsage()
-      // What is recycled is for no model to tell.
+      // Recycled files are not part of the model.
       usage.bytes -= usage.recycledBytes
       (usage.recycledFiles, usage.recycledBytes) = (0, 0)
       return .usage(usage)
@@ -245,7 +243,7 @@ extension StoreOperation {
       return .verified(report)
     case .collect(let dryRun):
       var report = try store.collect(BlobStore.CollectionOptions(dryRun: dryRun))
-      // None of these is for a model to tell.
+      // These values are not part of the model.
       (report.recycled, report.recycledBytesFreed, report.recycledBytesAfter) = (0, 0, 0)
       report.seconds = 0
       report.directory = ""
@@ -255,7 +253,6 @@ extension StoreOperation {
 }
 
 extension BlobFollower {
-  /// All of the payload.
   fileprivate func payload() throws(BlobStoreError) -> Data {
     var payload = Data()
     do {
@@ -274,12 +271,12 @@ extension BlobKey {
 }
 
 extension Data {
-  /// A descriptor that reads these bytes, from an unlinked file.
+  /// Returns a descriptor of an unlinked file with these bytes.
   fileprivate func asInput() -> FileDescriptor {
     let url = FileManager.default.temporaryDirectory.appending(path: "blobcache-input-\(UUID().uuidString)")
     do {
       try write(to: url)
-      defer { try? FileManager.default.removeItem(at: url) }  // in the temporary directory, it harms nobody
+      defer { try? FileManager.default.removeItem(at: url) }  // A remaining temporary file does no harm.
       return try FileDescriptor.open(FilePath(url.path), .readOnly)
     } catch {
       preconditionFailure("the test's input: \(error)")

@@ -1,7 +1,7 @@
 internal import BlobStore
 internal import Foundation
 
-/// The system's next start, as packs see it: what was in memory of their index is gone, and its boot is another one.
+/// A simulated restart of the system, after which the index of the packs has a different boot identifier.
 package enum NextBoot {
   package static func begin(in cache: String) throws {
     for name in ["index", "index.next"] {
@@ -10,7 +10,7 @@ package enum NextBoot {
       let file = try FileHandle(forUpdating: URL(filePath: path))
       defer { try? file.close() }
       try file.seek(toOffset: UInt64(IndexLayout.bootOffset))
-      // Half written, it may have none.
+      // A partially written index may not contain one.
       guard let boot = try file.read(upToCount: 16), boot.count == 16 else { continue }
       try file.seek(toOffset: UInt64(IndexLayout.bootOffset))
       try file.write(contentsOf: Data(boot.map { ~$0 }))

@@ -3,10 +3,11 @@ package import BlobStore
 internal import Foundation
 package import SystemPackage
 
-/// What the packs of a directory hold, and where they contradict themselves: read from the bytes of their files alone.
+/// The records in the packs of a directory, and contradictions between them, determined only from the bytes of the
+/// files.
 ///
-/// Each entry of the index must lead to a whole record that is not dead, by a search for its name. Each record that is not
-/// dead must have an entry, unless a stripe announces it.
+/// Each index entry must refer to a complete record that is not dead, and be found by its name. Each record that is
+/// not dead must have an entry, unless a stripe announces it.
 package struct PackAudit: Sendable {
   package struct Record: Sendable {
     package let name: String
@@ -14,22 +15,22 @@ package struct PackAudit: Sendable {
     package let header: PackedHeader
     package let payload: Data
     package let isDead: Bool
-    /// Whether the payload is what was stored.
+    /// A Boolean value that indicates whether the payload matches its checksum.
     package let isSound: Bool
   }
 
-  /// All records that lie whole in chunks, dead or not.
+  /// All complete records in chunks, including dead ones.
   package private(set) var records: [Record] = []
-  /// The records that the index leads to, by name.
+  /// The records with index entries, by name.
   package private(set) var current: [String: Record] = [:]
-  /// What contradicts what.
+  /// The contradictions.
   package private(set) var flaws: [String] = []
-  /// The addresses that stripes announce.
+  /// The addresses of records that are announced in stripes.
   package private(set) var announced: Set<PackAddress> = []
-  /// The stripes that are held, or were left by the dead.
+  /// The stripes that are held, or were left by dead processes.
   package private(set) var heldStripes: [Int] = []
 
-  /// - Parameter root: of a cache that no process changes meanwhile.
+  /// - Parameter root: The root of a cache that no process changes concurrently.
   package init(of root: FilePath) throws {
     func bytes(_ name: String) throws -> [UInt8]? {
       let path = root.appending(FilePath(name).components).string
@@ -49,7 +50,7 @@ package struct PackAudit: Sendable {
     compare(with: index)
   }
 
-  /// What an index that is made anew would lead to.
+  /// The records by name to which a rebuilt index would refer.
   package var newest: [String: Record] {
     let live = records.filter { !$0.isDead && $0.isSound }
     return Dictionary(live.map { ($0.name, $0) }) { $0.header.sequence > $1.header.sequence ? $0 : $1 }
@@ -77,7 +78,7 @@ package struct PackAudit: Sendable {
         pack.word(at: PackLayout.deadSectorOffset(ofChunk: chunk, quarter: quarter))
       }
       let salts = ChunkSalts(words: SIMD4(salt(0), salt(1), salt(2), salt(3)))
-      // Nothing is written where nothing was given out.
+      // A chunk is written only within its allocated part.
       let end = pack.word(at: entry + PackLayout.TableEntry.inFlightOffset) >> 32 & 0x7FFF_FFFF
       let start = PackLayout.fileOffset(ofChunk: chunk)
       let given = min(Int(end), PackLayout.chunkByteCount, max(0, pack.count - start))
@@ -149,13 +150,13 @@ extension PackAddress: CustomStringConvertible {
 }
 
 extension [UInt8] {
-  /// Whether so many bytes are zeros.
+  /// Returns whether these bytes are zeros.
   fileprivate func isEmpty(_ offset: Int, _ byteCount: Int) -> Bool {
-    // By the C library: without optimization, a look at each would take longer than all else.
+    // With a function of the C library, because without optimization, a Swift loop would dominate the running time.
     withUnsafeBytes { memcmp($0.baseAddress! + offset, [UInt8](repeating: 0, count: byteCount), byteCount) == 0 }
   }
 
-  /// 0 where the bytes end before.
+  /// Returns a word, or 0 if it is beyond the end.
   fileprivate func word(at offset: Int) -> UInt64 {
     guard offset + 8 <= count else { return 0 }
     return withUnsafeBytes { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: offset, as: UInt64.self)) }

@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// The reader of packs that was written from Spec/PackFormat.md, in Python.
+/// The reader of packs in Python that was written from Spec/PackFormat.md.
 package enum PackReader {
   package enum Way: String, CaseIterable, Sendable {
     case walk, index, checkpoint
@@ -12,17 +12,17 @@ package enum PackReader {
     package let sequence: UInt64
     package let updateTime: Int64
     package let payloadCRC32: String
-    /// nil by a walk.
+    /// The time of the last use, or `nil` by a walk.
     package let lastUse: Int64?
   }
 
   package static var isInstalled: Bool { Programs.installed("python3") != nil }
 
-  /// The newest records, in the order of their addresses.
+  /// Returns the newest records, in the order of their addresses.
   ///
   /// - Parameters:
-  ///   - directory: the packs of a cache that no process changes meanwhile.
-  ///   - way: how they are found.
+  ///   - directory: The packs of a cache that no process changes concurrently.
+  ///   - way: The method by which the records are located.
   package static func records(in directory: String, by way: Way) throws -> [Record] {
     let script = Checkout.url("Tools/Vectors/read_packs.py").path
     let options = way == .walk ? [] : ["--\(way)"]

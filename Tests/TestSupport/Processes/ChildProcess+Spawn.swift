@@ -14,14 +14,14 @@ extension ChildProcess {
     public let errno: Int32
   }
 
-  /// Runs a program to its end with this process's files and environment; for tests that run thousands.
+  /// Runs a program to its end with this process's files and environment, for tests that run thousands.
   ///
-  /// Foundation's `Process` costs more than such a program does.
+  /// It costs less than Foundation's `Process`.
   ///
-  /// - Returns: the exit status as shells count it: 128 and more for a signal.
+  /// - Returns: The exit status, or 128 and the number of the signal that ended the program.
   public static func spawn(_ command: [String]) throws -> Int32 {
     #if canImport(Darwin)
-      // Nothing is run there: the tool that would be run needs Linux.
+      // Not used on Darwin, because the program requires Linux.
       throw CannotStart(program: command[0], errno: ENOTSUP)
     #else
       var pointers: [UnsafeMutablePointer<CChar>?] = command.map { strdup($0) }

@@ -1,9 +1,9 @@
 public import Foundation
 
-/// A program that a test runs as a process of its own.
+/// A program that a test runs as a separate process.
 ///
-/// A build for coverage lets each process write down what it has run. A child does not: killed while it writes, it would spoil
-/// what others wrote.
+/// With coverage, each process writes a profile at its end. Children do not, because one that is killed while it
+/// writes would corrupt the profiles of other processes.
 public final class ChildProcess: Sendable {
   private let process: Process
   private let statuses: AsyncStream<Int32>
@@ -11,11 +11,11 @@ public final class ChildProcess: Sendable {
   /// Starts a program.
   ///
   /// - Parameters:
-  ///   - command: the program, by its path or the name of an installed one, and its arguments.
-  ///   - environment: all of it; nil passes on this process's own.
-  ///   - variables: added to the environment.
-  ///   - input: a `FileHandle` or a `Pipe`, as `output` and `errors` are.
-  ///   - whenEnded: called with the status, before anything that waits for the end goes on.
+  ///   - command: The path or name of an installed program, and its arguments.
+  ///   - environment: The complete environment, or `nil` for the environment of this process.
+  ///   - variables: Additional environment variables.
+  ///   - input: A `FileHandle` or a `Pipe`, like `output` and `errors`.
+  ///   - whenEnded: A closure called with the status, before any wait for the end returns.
   public init(
     _ command: [String], in directory: URL? = nil, environment: [String: String]? = nil,
     adding variables: [String: String] = [:], input: Any = FileHandle.nullDevice,
@@ -47,7 +47,7 @@ public final class ChildProcess: Sendable {
 
   deinit { kill() }
 
-  /// As shells count it: the exit status, or 128 and the number of the signal that ended it.
+  /// Returns the exit status, or 128 and the number of the signal that ended the process.
   private static func status(of process: Process) -> Int32 {
     process.terminationReason == .exit ? process.terminationStatus : 128 + process.terminationStatus
   }
@@ -59,23 +59,23 @@ public final class ChildProcess: Sendable {
     Foundation.kill(process.processIdentifier, signal)
   }
 
-  /// Ends it and waits for that.
+  /// Kills the process and waits for its end.
   public func kill() {
     guard process.isRunning else { return }
     send(SIGKILL)
     process.waitUntilExit()
   }
 
-  /// Waits for its end, and blocks the thread.
+  /// Waits for the end, blocking the thread.
   ///
-  /// - Returns: as shells count it: the exit status, or 128 and the number of the signal that ended it.
+  /// - Returns: The exit status, or 128 and the number of the signal that ended the process.
   @discardableResult
   public func wait() -> Int32 {
     process.waitUntilExit()
     return Self.status(of: process)
   }
 
-  /// Waits for its end; to be called once. The status is that of `wait()`.
+  /// Waits for the end and returns the status like `wait()`; it must be called only once.
   public func ended() async -> Int32 {
     for await status in statuses { return status }
     return wait()
@@ -83,7 +83,7 @@ public final class ChildProcess: Sendable {
 }
 
 extension ChildProcess {
-  /// What a program that has ended left.
+  /// The status and the output of a program that has ended.
   public struct Result: Sendable {
     public let status: Int32
     public let output: Data
@@ -102,14 +102,14 @@ extension ChildProcess {
     }
   }
 
-  /// Runs a program to its end, and blocks the thread.
+  /// Runs a program to its end, blocking the thread.
   ///
-  /// - Parameter input: what it reads.
+  /// - Parameter input: The standard input of the program.
   public static func run(
     _ command: [String], in directory: URL? = nil, environment: [String: String]? = nil,
     adding variables: [String: String] = [:], input: Data = Data()
   ) throws -> Result {
-    // Files, because no pipe can fill up and no other child can hold one open.
+    // Files, because a pipe can fill up or be held open by another child.
     let files = try TemporaryDirectory()
     for name in ["output", "errors"] { try Data().write(to: files.url(name)) }
     try input.write(to: files.url("input"))
@@ -127,7 +127,7 @@ extension ChildProcess {
       errors: try Data(contentsOf: files.url("errors")))
   }
 
-  /// Runs a program that has to succeed.
+  /// Runs a program and throws an error unless it succeeds.
   @discardableResult
   public static func runSuccessfully(
     _ command: [String], environment: [String: String]? = nil, input: Data = Data()

@@ -4,20 +4,20 @@ import Posix
 import Synchronization
 package import SystemPackage
 
-/// Locks of the control file that another process has, for all that stores can tell: it has opened the file itself, and
-/// has a session of its own.
+/// Locks of the control file that appear to be held by another process, because they have a separate open file and
+/// session.
 package final class HeldLocks: Sendable {
   private let file: OpenFile
   private let memory: MappedFile
   package let token: UInt64
 
-  /// - Parameter root: of a cache with a control file.
+  /// - Parameter root: The root of a cache with a control file.
   package init(in root: FilePath) throws {
     guard let root = try Directory(at: root, files: Files()),
       case .regular(let file, _) = try root.openFile(".blobcache", for: .readWrite)
     else { throw CocoaError(.fileNoSuchFile) }
     let memory = try file.map(byteCount: ControlLayout.byteCount)
-    // Stores take the first ones.
+    // Stores use the first slots.
     guard
       let number = try (0..<ControlLayout.sessionCount).reversed().first(where: {
         try file.tryLock(bytes: ControlLayout.sessionByte($0))
@@ -36,8 +36,8 @@ package final class HeldLocks: Sendable {
     self.memory = memory
   }
 
-  /// - Parameter bytes: for each that stands for a stripe, the stripe is taken in shared memory.
-  /// - Returns: whether they could be had.
+  /// - Parameter bytes: The lock bytes to take; stripes are taken in shared memory.
+  /// - Returns: A Boolean value that indicates whether all of them were taken.
   package func take(_ bytes: Range<Int64>) throws -> Bool {
     for stripe in stripes(bytes) {
       let isTaken = memory.withWord(at: ControlLayout.stripeOffset(stripe), as: UInt64.self) {

@@ -8,9 +8,9 @@ public import SystemPackage
     internal import Musl
   #endif
 
-  /// Runs a body on a thread that has a working directory of its own, so that other tests keep theirs.
+  /// Runs a body on a thread with its own working directory, so that other tests keep theirs.
   ///
-  /// - Parameter body: receives what changes the working directory of its thread.
+  /// - Parameter body: A closure that receives a function to change the thread's working directory.
   public func withOwnWorkingDirectory(
     _ body: @escaping @Sendable (_ change: (FilePath) throws -> Void) throws -> Void
   ) async throws {
@@ -27,7 +27,7 @@ public import SystemPackage
     }
   }
 
-  /// unshare(2), whose declaration is not imported, with CLONE_FS.
+  /// Calls unshare(2) with CLONE_FS through `dlsym`, because its declaration is not imported.
   private func unshareWorkingDirectory() throws {
     guard let function = dlsym(nil, "unshare") else { throw Errno.noFunction }
     let unshare = unsafeBitCast(function, to: (@convention(c) (CInt) -> CInt).self)

@@ -1,11 +1,11 @@
 public import Foundation
 
-/// Where programs lie that tests run.
+/// The locations of programs that tests run.
 public enum Programs {
-  /// One that the build puts beside the tests.
+  /// Returns the location of a program that is built with the tests.
   public static func built(_ name: String) -> URL {
     #if os(macOS)
-      // The tests are a bundle there, in a program of the toolchain's.
+      // On macOS, the tests are a bundle that is loaded by a program of the toolchain.
       let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") } ?? Bundle.main
       let products = bundle.bundleURL.deletingLastPathComponent()
     #else
@@ -14,7 +14,7 @@ public enum Programs {
     return products.appending(path: name)
   }
 
-  /// One of the system's; nil if it is not installed.
+  /// Returns the path of an installed program, or `nil` if it does not exist.
   public static func installed(_ name: String) -> String? {
     let directories =
       (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":") + [

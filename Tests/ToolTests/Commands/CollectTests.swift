@@ -29,7 +29,7 @@ import Testing
     #expect(try await tool.run("usage", "--json", "cache").objects().first?["records"] == 1)
   }
 
-  /// A slip of the pen costs no file, nor does it make a directory look like a cache.
+  /// A mistyped path removes no file, and does not make a directory look like a cache.
   @Test func whatMayBeNoCacheIsRefused() async throws {
     try tool.create("home/no/notes.txt", "buy milk")
     let later = Tool.now + 1_000_000_000

@@ -4,7 +4,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// `configure`, and what other subcommands make of the settings.
+/// `configure`, and the effect of the settings on other subcommands.
 @Suite(.timeLimit(.minutes(30))) struct ConfigureTests {
   let tool: Tool
 
@@ -43,7 +43,7 @@ import Testing
       objects.allSatisfy { $0["source"] == ($0["name"] == "layout" ? "directory" : "built in") })
   }
 
-  /// I1a to I1c: a new directory packs nothing, and follows its settings once they mention packing.
+  /// I1a to I1c: a new directory packs nothing, and follows its settings once they contain packing.
   @Test func aDirectoryIsPackedOnlyOnRequest() async throws {
     func packing() async throws -> [JSONValue?] {
       let row = try await configure("--json").objects().first { $0["name"] == "packing" }
@@ -71,7 +71,7 @@ import Testing
     #expect(try await packing() == ["off", "built in"])
   }
 
-  /// N5c to N5e: what a new directory gets, what its first blob writes, and what directories in use keep.
+  /// N5c to N5e: the layout of a new directory, of a directory after its first blob, and of existing directories.
   @Test func aNewDirectoryIsSpreadFromItsFirstBlobOn() async throws {
     func layout() async throws -> [JSONValue?] {
       let row = try await configure("--json").objects().first { $0["name"] == "layout" }
@@ -82,7 +82,7 @@ import Testing
     try tool.create("cache/ke/key")
     #expect(try await layout() == ["prefix", "records"])
     try FileManager.default.removeItem(at: tool.directory.url("cache/ke"))
-    // Large enough for a file.
+    // The blob is too large for a pack.
     let blob = String(repeating: "12345", count: 2000)
     try await tool.store(blob, for: "foobar")
     #expect(try tool.directory.names(in: "cache/v8") == ["foobar"])
@@ -114,7 +114,7 @@ import Testing
 
   @Test(arguments: [("frequency", "used"), ("oldest", "newer")])
   func theEvictionOfADirectoryNeedsNoFlag(eviction: String, kept: String) async throws {
-    // Room for all of them: a store beyond the limit would begin to evict, and come as far as it has the time.
+    // The limit admits all of them, because a store beyond it would start an eviction that ends after some time.
     #expect(try await configure("--count-limit", "3", "--eviction", eviction, "--quiet").status == 0)
     let rows = try await configure("--json").objects()
     #expect(rows.first { $0["name"] == "eviction" }?["value"] == .string(eviction))
@@ -126,7 +126,7 @@ import Testing
       guard key == "used" else { continue }
       for _ in 0..<4 { #expect(try await tool.run("load", "cache", "used").text == "12345") }
     }
-    // Nine tenths of two leave one.
+    // Nine tenths of two records leave one.
     #expect(try await configure("--count-limit", "2", "--quiet").status == 0)
     #expect(try await tool.run("collect", "cache", now: Tool.now + 30).status == 0)
     let listed = try await tool.run("list", "cache", "--json", now: Tool.now + 30).objects()

@@ -66,7 +66,7 @@ import Testing
     #expect(try await tool.run("dump", "cache/7c/key").text.contains(error))
   }
 
-  /// What a load would not read is not compared, and is not said to be something else.
+  /// A payload that a load would not read is not compared, and not reported as different.
   @Test func theChecksumOfATruncatedPayloadIsNotCompared() async throws {
     try await tool.store("12345", for: "key")
     let file = try FileHandle(forUpdating: tool.directory.url("cache/7c/key"))
@@ -129,7 +129,7 @@ import Testing
   }
 
   @Test func everyKindOfDamageIsFound() async throws {
-    // `moved-1015` lies in the subdirectory of `moved`.
+    // `moved-1015` belongs to the subdirectory of `moved`.
     for key in ["payload", "header", "moved", "sound", "cut"] { try await tool.store("12345", for: key) }
     try tool.damage("cache/f5/payload", at: 64)
     try tool.damage("cache/b0/header", at: 10)

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// extended-data, and what other subcommands show of it.
+/// extended-data, and the output of other subcommands for records with extended data.
 @Suite struct ExtendedDataCommandTests {
   let tool: Tool
 
@@ -52,7 +52,7 @@ import Testing
     #expect(object["extendedData"] == "image/png" && object["flags"] == 14)
   }
 
-  /// What is no text is told in base 64, and its bytes come as they are.
+  /// Extended data that is not text is reported in base 64, and its bytes are returned unchanged.
   @Test func whatIsNoTextIsTold() async throws {
     let bytes = tool.directory.url("bytes")
     try Data([0xFF, 0, 0x1B]).write(to: bytes)
@@ -61,7 +61,7 @@ import Testing
     let object = try #require(try await tool.run("extended-data", "--json", "cache", "key").objects().first)
     #expect(object["extendedDataBase64"] == "/wAb")
     #expect(try await tool.run("list", "cache").text.contains("[3 bytes]"))
-    // A terminal obeys none of it.
+    // The escape sequence is not sent to the terminal.
     try await tool.store("payload", for: "key", "--extended-data", "\u{1B}[31m")
     #expect(try await tool.run("list", "cache").text.contains("[\\u{1B}[31m]"))
   }

@@ -5,7 +5,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// `store --visible` and `load --follow`: writers and followers in processes of their own.
+/// `store --visible` and `load --follow`: writers and followers in separate processes.
 @Suite(.timeLimit(.minutes(30))) struct FollowCommandTests {
   let tool: Tool
   let store: BlobStore
@@ -15,7 +15,7 @@ import Testing
     store = try BlobStore(directory: FilePath(tool.directory.url("cache").path))
   }
 
-  /// A `store --visible` that reads what the test writes.
+  /// Starts a `store --visible` that reads the test's input.
   private func writer() throws -> (process: ChildProcess, input: Pipe) {
     let input = Pipe()
     let process = try ChildProcess(
@@ -23,7 +23,7 @@ import Testing
     return (process, input)
   }
 
-  /// A follower, once the writer has begun.
+  /// Opens a follower once the writer has begun.
   private func follower(timeout: Duration = .seconds(300)) throws -> BlobFollower {
     while true {
       if let follower = try store.openFollower(for: "key", timeout: timeout) { return follower }
@@ -58,7 +58,7 @@ import Testing
     let following = try ChildProcess(
       [Tool.executable.path, "load", "--follow", "cache", "key"], in: tool.directory.url(""), output: output)
     try output.fileHandleForWriting.close()
-    // It has the first piece before the second is written.
+    // The follower has the first chunk before the second is written.
     #expect(try output.fileHandleForReading.read(upToCount: 5) == Data("first".utf8))
     try input.fileHandleForWriting.write(contentsOf: Data(", second".utf8))
     #expect(try output.fileHandleForReading.read(upToCount: 8) == Data(", second".utf8))
@@ -72,7 +72,7 @@ import Testing
     #expect(whole.status == 0 && whole.text == "first, second")
   }
 
-  /// Y22: a blob that is given up is an error of those that follow it, and no output.
+  /// Y22: an aborted blob is an error of its followers, without output.
   @Test func aBlobGivenUpIsAnError() async throws {
     var writer = try store.openWriter(for: "key", visibility: .whileWriting)
     try writer.append(Data("first".utf8))
@@ -86,12 +86,12 @@ import Testing
     #expect(await toPipe.ended() == 2)
     let message = try errors.fileHandleForReading.readToEnd().map { String(decoding: $0, as: UTF8.self) }
     #expect(message?.contains("the blob is not to come") == true, "\(message as Any)")
-    // Whether it has found the blob is for chance to tell.
+    // The process may or may not have found the blob.
     #expect(await toFile.ended() != 0)
     #expect(!FileManager.default.fileExists(atPath: tool.directory.url("followed").path))
   }
 
-  /// Y17, Y22: a writer that is killed is an error, and what it leaves is collected.
+  /// Y17, Y22: a killed writer is an error, and a collection removes its file.
   @Test func aKilledWriterIsAnError() async throws {
     let (process, input) = try writer()
     let follower = try follower()
@@ -112,7 +112,7 @@ import Testing
     #expect(absent.status == 1 && absent.error.hasPrefix("blobcache: key: not found"))
   }
 
-  /// Y21: a writer that is stopped lets followers time out, and go on after it.
+  /// Y21: with a stopped writer, followers time out, and continue after it continues.
   @Test func aStoppedWriterStalls() async throws {
     let (process, input) = try writer()
     let follower = try follower(timeout: .milliseconds(50))

@@ -107,7 +107,7 @@ import Testing
   }
 
   #if os(Linux)
-    /// The tool makes no recycling bin; where a program has one, files go there, unless they are to be gone.
+    /// The tool creates no recycling bin. If a program has created one, files are recycled unless they are purged.
     @Test func filesAreRecycledWhereAProgramDoesSo() async throws {
       try tool.storeFiles()
       func recycled() throws -> Int { try tool.directory.names(in: "cache/.recycled").count }

@@ -9,7 +9,7 @@ import Testing
     tool = try Tool(storesFiles: true)
   }
 
-  /// One record of every state; what expires has expired at `later`.
+  /// Stores one record of every state; the expiring ones have expired at `later`.
   private func fill() async throws {
     try await tool.store("12345", for: "live", "--ttl", "1d")
     try await tool.store("1", for: "expired", "--ttl", "1m")
@@ -115,7 +115,7 @@ import Testing
     #expect(try await tool.run("list", "cache").text.hasPrefix("STATE"))
   }
 
-  /// L4, C28: a collection with another naming leaves the counters.
+  /// L4, C28: a collection with another naming does not change the counters.
   @Test func anotherNamingLeavesTheCounters() async throws {
     try await fill()
     #expect(try await tool.run("collect", "cache").status == 0)
@@ -126,7 +126,7 @@ import Testing
       #expect(try Data(contentsOf: file) == before)
     }
     #expect(try await tool.run("collect", "--naming", "sha256", "cache").status == 0)
-    // Whether they are known, and what they say.
+    // The bytes contain the counters, and whether they are known.
     #expect(try Data(contentsOf: file)[128..<168] == before[128..<168])
   }
 

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Spec/CommandLine.md, `load`: payloads of sizes around every boundary, whole and by ranges, to pipes and to files.
+/// Spec/CommandLine.md, `load`: payloads with sizes around every boundary, whole and in ranges, to pipes and files.
 @Suite(.timeLimit(.minutes(30))) struct LoadSizeTests {
   let tool: Tool
 
@@ -24,7 +24,7 @@ import Testing
     #expect(try await tool.run("load", "cache", "key").output == payload)
     #expect(try await tool.run("load", "cache", "key", "--output", "out").status == 0)
     #expect(try output() == payload)
-    // First and last byte, and what the model has of them.
+    // The first and last byte of each range, compared with the model.
     for (first, last) in [(0, 0), (0, size / 2), (63, 64), (size / 2, size), (size - 1, size - 1)] where first >= 0 {
       let expected = payload.dropFirst(first).prefix(last - first + 1)
       let toPipe = try await tool.run("load", "cache", "key", "--range", "\(first)-\(last)")
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  /// A sparse record, whose ranges lie beyond what 32 bits hold.
+  /// A sparse record with ranges at offsets beyond 32 bits.
   @Test func rangesOfFiveGibibytes() async throws {
     let size = 5 << 30
     #expect(try await tool.run("store", "cache", "key", input: Data()).status == 0)
@@ -61,7 +61,7 @@ import Testing
   }
 
   #if os(Linux)
-    /// A payload that one piece holds is read once, and a larger one twice: it is verified before a pipe has a byte of it.
+    /// A payload that fits into the buffer is read once. A larger one is read twice, because it is verified first.
     @Test(arguments: [(1 << 20, 1), (4 << 20, 1), ((4 << 20) + 1, 2)]) func bytesThatAreRead(
       size: Int, times: Int
     )
@@ -69,14 +69,14 @@ import Testing
     {
       try await tool.store("", for: "empty")
       #expect(try await tool.run("store", "cache", "key", input: bytes(size)).status == 0)
-      // Of a shell and of what it has waited for.
+      // The count includes a shell and its children.
       let script = #""$0" "$@" >/dev/null && grep rchar /proc/$$/io"#
       func count(_ key: String) async throws -> Int {
         let run = try await tool.run("load", "cache", key, wrapper: ["bash", "-c", script])
         return try #require(Int(run.text.split(separator: " ").last?.dropLast() ?? ""), "\(run.error)")
       }
       let read = try await count("key") - count("empty")
-      // What else the two processes read differs by some bytes.
+      // The other reads of the two processes differ by a few bytes.
       #expect((size * times - size / 4..<size * times + size / 2).contains(read))
     }
   #endif

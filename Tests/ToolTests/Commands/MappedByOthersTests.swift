@@ -4,15 +4,14 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, Y9: what another process does to a blob takes no page from a mapping. A page that is gone would end
-/// this process by SIGBUS.
+/// Spec/Semantics.md, Y9: another process cannot remove pages of a mapped blob, which would end this process by SIGBUS.
 @Suite(.timeLimit(.minutes(30))) struct MappedByOthersTests {
   private static func bytes(_ seed: UInt64) -> Data {
     var generator = SeededGenerator(seed: seed)
     return Data(generator.bytes(70_000))
   }
 
-  /// Each change is made by the tool. Then it stores and removes more blobs of the size, whose files come from the bin.
+  /// The tool makes each change. Then it stores and removes more blobs of the size, whose files come from the bin.
   @Test(arguments: [
     ["store", "cache", "key"], ["store", "--visible", "cache", "key"], ["remove", "cache", "key"],
     ["remove", "cache", "key", "--purge"], ["remove", "cache", "--all"], ["collect", "cache", "--size-limit", "1"],
@@ -20,7 +19,7 @@ import Testing
   func mappedBytesStay(change: [String]) throws {
     let tool = try Tool()
     let store = try BlobStore(directory: FilePath(tool.directory.url("cache").path))
-    // What is replaced makes the bin, which the tool uses then.
+    // Replacing blobs creates the bin, which the tool uses then.
     for seed in 1...3 as ClosedRange<UInt64> { try store.store(Self.bytes(seed), for: "key") }
     let reader = try #require(try store.openReader(for: "key"))
     func run(_ arguments: [String], _ input: Data = Data()) throws {

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Packed records, as `dump`, `collect --pack`, `collect --unpack`, `list` and `usage` show and move them.
+/// `dump`, `collect --pack`, `collect --unpack`, `list` and `usage` with packed records.
 @Suite(.timeLimit(.minutes(30))) struct PackedRecordTests {
   let tool: Tool
 
@@ -16,7 +16,7 @@ import Testing
     #expect(run.status == 0, "\(run.error)")
   }
 
-  /// The files that hold one record each.
+  /// Returns the files that contain a single record.
   private func recordFiles() throws -> [String] {
     try FileManager.default.subpathsOfDirectory(atPath: tool.directory.url("cache").path)
       .filter { !$0.hasPrefix(".") && $0.contains("/") }
@@ -40,7 +40,7 @@ import Testing
     #expect(record["file"] == ".packs/p-0")
     #expect(record["fileSize"] == 71)
     #expect([record["pack"], record["chunk"], record["offset"], record["sequence"]] == [0, 0, 0, 1])
-    // As every record of the directory, and in a listing.
+    // The listing of all records also contains them.
     let all = try await tool.run("dump", "--json", "cache")
     #expect(all.status == 0)
     #expect(try all.objects() == [record])
@@ -79,7 +79,7 @@ import Testing
   @Test func damageInAPackIsTold() async throws {
     try await configure("8KiB")
     try await tool.store("12345", for: "key")
-    // The third byte of the payload, behind header and name.
+    // The third byte of the payload, after header and name.
     try tool.damage("cache/.packs/p-0", at: 2_166_784 + 40 + 3 + 2)
     let pack = try await tool.run("dump", "--json", "cache/.packs/p-0")
     #expect(pack.status == 1)
@@ -87,7 +87,7 @@ import Testing
     let record = try await tool.run("dump", "--json", "cache", "--key", "key")
     #expect(record.status == 1)
     #expect(try record.objects().first?["error"] == "payloadChecksumMismatch")
-    // The head.
+    // The head of the pack.
     try tool.damage("cache/.packs/p-0", at: 45)
     let flawed = try await tool.run("dump", "cache/.packs/p-0")
     #expect(flawed.status == 1)
@@ -142,7 +142,7 @@ import Testing
     #expect(try await tool.run(arguments: ["collect", "cache"] + options, now: nil).status == 64)
   }
 
-  /// Several processes pack, unpack, store, load and remove at once. No load finds a payload that is not the key's.
+  /// Several processes pack, unpack, store, load and remove concurrently. No load returns another key's payload.
   @Test func severalProcessesMoveRecordsAtOnce() async throws {
     try await configure("8KiB")
     let keys = (0..<60).map { "key\($0)" }
@@ -153,7 +153,7 @@ import Testing
         for option in ["--pack", "--unpack", "--pack", "--unpack"] {
           group.addTask {
             let run = try await tool.run("collect", "--wait", option, "cache")
-            // The other process turns packing off before it moves the first record.
+            // The other process disables packing before it moves the first record.
             let isTooLate = option == "--pack" && run.error.contains("packing is off")
             #expect(run.status == 0 || isTooLate, "\(option): \(run.error)")
           }
@@ -177,7 +177,7 @@ import Testing
     #expect(try await tool.run("list", "--json", "cache").objects().count == keys.count)
   }
 
-  /// A move that is killed goes on with the next one.
+  /// A killed move is continued by the next one.
   @Test(arguments: ["--pack", "--unpack"]) func aMoveThatIsKilledGoesOn(option: String) async throws {
     let keys = (0..<200).map { "key\($0)" }
     try await configure(option == "--pack" ? "off" : "8KiB")
@@ -185,7 +185,7 @@ import Testing
     let script = "for key in import/*; do \"$1\" store cache \"${key#import/}\" \"$key\" --ttl 1w || exit 1; done"
     #expect(try await tool.execute(["sh", "-c", script, "sh", Tool.executable.path]).status == 0)
     try await configure("8KiB")
-    // Killed at different times: the sooner ones have moved nothing, the later ones some.
+    // The processes are killed at different times: early ones have moved nothing, later ones some records.
     for delay in ["0.02", "0.04", "0.06"] {
       let killer = ["sh", "-c", "\"$@\" & sleep \(delay); kill -9 $!; wait", "sh"]
       _ = try await tool.run("collect", option, "cache", now: nil, wrapper: killer)

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// serve, view and remote, which become other programs. What those do is tried where their traits are on: Tools/Traits.
+/// serve, view and remote, which execute other programs. Tools/Traits tests those programs with their traits enabled.
 @Suite struct ServeTests {
   let tool: Tool
 
@@ -29,10 +29,10 @@ import Testing
     }
   #endif
 
-  /// Puts the tool into the directory of the test, without the program beside it.
+  /// Copies the tool into the test's directory, without the other program.
   ///
-  /// A process of its own copies it: a child that another test forks meanwhile would keep this one's copy open for writing, and
-  /// no such file is executed.
+  /// A separate process makes the copy, because a child that another test forks concurrently would keep this
+  /// process's copy open for writing, and such a file cannot be executed.
   private func toolAlone() async throws -> URL {
     let alone = tool.directory.url("blobcache")
     #expect(try await tool.execute(["cp", Tool.executable.path, alone.path]).status == 0)
@@ -52,7 +52,7 @@ import Testing
         + "swift build -c release --traits Tool,Remote --product blobcache-remote\n")
   }
 
-  /// Arguments go to the program beside as they are.
+  /// The other program gets all arguments unchanged.
   @Test func theProgramBesideGetsAllArguments() async throws {
     let alone = try await toolAlone()
     let script = """

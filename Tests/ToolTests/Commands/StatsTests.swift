@@ -4,7 +4,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// `blobcache stats`: what all processes have counted.
+/// `blobcache stats`: the counters of all processes.
 @Suite struct StatsTests {
   let tool: Tool
 
@@ -15,7 +15,7 @@ import Testing
     #expect(try await tool.run("load", "cache", "key").status == 0)
     #expect(try await tool.run("load", "cache", "key").status == 0)
     #expect(try await tool.run("load", "cache", "missing").status == 1)
-    // Collections at another time than the system's are not recorded.
+    // Collections with another clock than the system's are not recorded.
     #expect(try await tool.run("collect", "cache", now: nil).status == 0)
     let stats = try #require(try await tool.run("stats", "--json", "cache").objects().first)
     #expect(stats["type"] == "stats")
@@ -45,7 +45,7 @@ import Testing
   }
 
   @Test func theMetricsHaveThem() async throws {
-    // At the system's time, because collections at another one are not recorded.
+    // This uses the system's time, because collections at other times are not recorded.
     _ = try await tool.run("store", "cache", "key", now: nil, input: Data("12345".utf8))
     _ = try await tool.run("load", "cache", "key", now: nil)
     _ = try await tool.run("load", "cache", "absent", now: nil)
@@ -61,7 +61,7 @@ import Testing
     for line in lines { #expect(metrics.contains("\nblobcache_" + line)) }
   }
 
-  /// What other machines share is shown where there is such a tier.
+  /// The counters of the remote tier are shown if there are any.
   @Test func aRemoteTierIsShown() async throws {
     try await tool.store("12345", for: "key")
     #expect(try await !tool.run("stats", "cache").text.contains("remote"))

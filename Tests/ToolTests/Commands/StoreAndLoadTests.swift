@@ -171,7 +171,7 @@ import Testing
 
   private static let another = "; name another file, or - for standard output"
 
-  /// What a shell calls its streams: links to a pipe, or to the file that it has opened.
+  /// Names of a shell's standard streams, which are links to a pipe or to an open file.
   @Test(arguments: [
     (#""$0" "$@" --output /dev/stdout >copy"#), (#""$0" "$@" --output /dev/stdout | cat >copy"#),
     (#""$0" "$@" --output /dev/fd/7 7>copy"#), (#""$0" "$@" --output /proc/self/fd/7 7>copy"#),
@@ -190,7 +190,7 @@ import Testing
     #expect(run.error == "blobcache: load \"key\": write(2): Bad file descriptor: /dev/fd/77\n")
   }
 
-  /// Known before it is read: the file has no content on the medium, and copying it would take a while.
+  /// The limit is checked before reading: the file is sparse, and copying it would take long.
   @Test func aFileOverTheSizeLimitIsRefused() async throws {
     try await tool.store("1", for: "other")
     #expect(try await tool.run("configure", "cache", "--size-limit", "1GiB", now: nil).status == 0)
@@ -270,7 +270,7 @@ import Testing
     let run = try await tool.run("load", "--output", "/dev/null", "--json", "cache", "key")
     #expect(run.status == 0, "\(run.error)")
     #expect(try run.objects().first?["payloadSize"] == 7)
-    // If the pipe is not opened for writing, its reader waits without end.
+    // If the pipe is never opened for writing, its reader waits forever.
     let script = #"mkfifo pipe; cat pipe >copy & "$0" "$@"; status=$?; [ $status = 0 ] || kill $!; wait; exit $status"#
     let wrapper = ["sh", "-c", script]
     let piped = try await tool.run("load", "--output", "pipe", "cache", "key", wrapper: wrapper)

@@ -5,7 +5,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// What the tool takes from the hint that a directory's program has left.
+/// The settings that the tool takes from the hint of a directory's program.
 @Suite(.timeLimit(.minutes(30))) struct DirectoryHintTests {
   let tool: Tool
 
@@ -13,7 +13,7 @@ import Testing
     tool = try Tool(storesFiles: true)
   }
 
-  /// The store of a program, whose blobs live for a day if it does not say otherwise.
+  /// Returns the store of a program, whose blobs live for a day by default.
   private func program(
     _ name: String = "cache", at time: Int64 = Tool.now, layout: RecordLayout = RecordLayout()
   ) throws -> BlobStore {
@@ -27,7 +27,7 @@ import Testing
 
   // MARK: collect --every
 
-  /// The shortest interval there is lies between the passes.
+  /// The passes are one minimal interval apart.
   @Test func aServiceGoesByAProgramThatCameLater() async throws {
     try FileManager.default.createDirectory(at: tool.directory.url("cache"), withIntermediateDirectories: true)
     let service = try ToolService(["cache", "--every", "1m", "--jitter", "0s", "--json"], in: tool.directory)
@@ -43,7 +43,7 @@ import Testing
     #expect(await service.stop() == 0)
   }
 
-  /// A directory that cannot be opened is a failed pass, not the end of its schedule.
+  /// A directory that cannot be opened is a failed pass, and does not end its schedule.
   @Test func aDirectoryThatComesLaterIsCollected() async throws {
     let tool = try Tool()
     let service = try ToolService(["cache", "--every", "1m", "--jitter", "0s", "--json"], in: tool.directory)
@@ -72,7 +72,7 @@ import Testing
     #expect(try await state("key", in: "cache/ke") == "live")
     #expect(try await state("./key", in: "cache/ke") == "live")
     #expect(try await state("../ke/key", in: "cache/ke") == "live")
-    // In no cache, it is judged by the tool's defaults.
+    // Outside of a cache, the tool's defaults apply.
     try tool.create("backup/other")
     try FileManager.default.copyItem(at: tool.directory.url("cache/ke/key"), to: tool.directory.url("backup/key"))
     #expect(try await state("backup/key") == "expired")

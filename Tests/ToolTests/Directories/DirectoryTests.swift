@@ -12,7 +12,7 @@ import Testing
   import Android
 #endif
 
-/// Directories that are absent, are none, or may not be read.
+/// Directories that are missing, not directories, or not readable.
 @Suite struct DirectoryTests {
   let tool: Tool
 
@@ -40,7 +40,7 @@ import Testing
     #expect(try tool.directory.names() == [])
   }
 
-  /// A file is something to dump; for all else it is no directory.
+  /// Only `dump` accepts a file; for other commands it is not a directory.
   @Test(arguments: commands.filter { $0[0] != "dump" } + [["store", "DIR", "key"]])
   func aFileIsNoDirectory(command: [String]) async throws {
     try tool.create("file", "content")
@@ -58,11 +58,11 @@ import Testing
 
   // MARK: Permissions
 
-  /// The superuser ignores permissions, so the tool is run as another user there.
+  /// Root ignores permissions, so the tool runs as another user then.
   private static let unprivileged =
     geteuid() == 0 ? ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] : []
 
-  /// Whether the process can become another user, and that user may run the tool where it was built.
+  /// A Boolean value that indicates whether the process can become another user that may execute the built tool.
   private static let canRunUnprivileged: Bool = {
     guard geteuid() == 0 else { return true }
     // Without setpriv, the process cannot become another user.

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// Spec/Semantics.md, C25: the tool names records of a clock that was ahead, and a collection sets them right.
+/// Spec/Semantics.md, C25: the tool reports records of a clock that was ahead, and a collection corrects them.
 @Suite struct StampedAheadTests {
   let tool: Tool
 
@@ -36,7 +36,7 @@ import Testing
     #expect(objects.last?["stampedAhead"] == 1)
   }
 
-  /// With a clock of its own, a pass only reports; with the machine's, it sets them right.
+  /// With an explicit clock, a pass only reports them; with the machine's clock, it corrects them.
   @Test func collectSetsThemRight() async throws {
     for arguments in [["collect"], ["collect", "--dry-run"]] {
       let run = try await tool.run(arguments: arguments + ["cache"])

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The examples that each subcommand's help ends with are commands that work.
+/// The examples at the end of each subcommand's help are commands that work.
 @Suite struct ExampleTests {
   let tool: Tool
 
@@ -15,7 +15,7 @@ import Testing
     return try await tool.execute(["sh", "-c", script], environment: ["PATH": "\(products):/usr/bin:/bin"])
   }
 
-  /// What the examples take to be there.
+  /// Creates the files and records that the examples use.
   private func prepare() async throws {
     for file in ["cover.png", "photos/1.jpg"] { try tool.create(file, "picture") }
     let made = try await sh(
@@ -29,7 +29,7 @@ import Testing
     #expect(made.status == 0, "\(made.error)")
   }
 
-  // A server goes on until it is told to stop, and a remote tier is elsewhere: their examples are for people.
+  // Examples of servers, which do not end, and of remote tiers are excluded.
   @Test(arguments: HelpTests.subcommands.filter { !["serve", "view", "remote"].contains($0) })
   func theHelpEndsWithTwoExamplesThatWork(subcommand: String) async throws {
     let help = try await tool.run(subcommand, "--help", now: nil).text

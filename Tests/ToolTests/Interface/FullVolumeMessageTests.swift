@@ -4,7 +4,7 @@ import Testing
 @testable import BlobCacheCommands
 @testable import BlobStore
 
-/// What a full volume has kept from its work says what makes room.
+/// The message about a full volume describes how to free space.
 @Suite struct FullVolumeMessageTests {
   private func text(_ errno: Errno) -> String {
     BlobStoreError(.fileSystem, "pwritev(2): \(errno)", path: "cache/ke/key", errno: errno).text(for: "store")

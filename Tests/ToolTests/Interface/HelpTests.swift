@@ -53,7 +53,7 @@ import Testing
     #expect(run.status == 0)
     let version = run.text.trimmingCharacters(in: .newlines)
     #expect(version.wholeMatch(of: /\d+\.\d+\.\d+/) != nil)
-    // A version that the README tells to depend on is this one.
+    // The version that the README recommends is the current one.
     for match in try Checkout.text("README.md").matches(of: /from: "([^"]+)"/) {
       #expect(match.1 == version)
     }

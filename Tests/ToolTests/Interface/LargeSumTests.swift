@@ -6,11 +6,11 @@ import Testing
 @testable import BlobCacheCommands
 @testable import BlobStore
 
-/// File systems take sparse files of almost 2^63 bytes: what they come to together is held at the largest number.
+/// File systems allow sparse files of almost 2^63 bytes; the sum of their sizes is capped at the largest number.
 @Suite struct LargeSumTests {
   private static let largest = UInt64(Int64.max)
 
-  /// Whether the file system in memory has files that large.
+  /// A Boolean value that indicates whether the file system in memory allows files of that size.
   private static let hasLargeFiles: Bool = {
     guard let directory = try? TemporaryDirectory(inMemory: true) else { return false }
     return (try? makeLargest(directory.url("file"))) != nil
@@ -23,7 +23,7 @@ import Testing
     try file.truncate(atOffset: largest)
   }
 
-  /// A cache with two damaged files of the largest size.
+  /// Returns a cache with two damaged files of the largest size.
   private func damagedCache() async throws -> Tool {
     let tool = try Tool(inMemory: true, storesFiles: true)
     for (key, file) in [("ab", "3a/ab"), ("cd", "v2/cd")] {

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Tools/manual, and what else is made of the help: completions of shells.
+/// Tools/manual and the shell completions, which are generated from the help.
 @Suite struct ManualTests {
   private static let script = Checkout.url("Tools/manual")
   private static let hasGroff = FileManager.default.isExecutableFile(atPath: "/usr/bin/groff")
@@ -50,7 +50,7 @@ import Testing
     #expect(run.text.contains("size-limit"))
   }
 
-  /// As a shell loads it: without a mistake, and with the subcommands as answers.
+  /// A shell loads the script without an error, and completes subcommands.
   @Test func bashCompletesASubcommand() async throws {
     try tool.create("completion", try await tool.run("--generate-completion-script", "bash", now: nil).text)
     let script = #"source ./completion && complete -p blobcache && bash -n completion"#

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Messages are for the user of the subcommand, and name no method of the library.
+/// Messages are for users of the subcommand, and contain no method of the library.
 @Suite struct MessageTests {
   let tool: Tool
 
@@ -72,7 +72,7 @@ import Testing
     #expect(try await tool.run(subcommand, "--quiet", "new").error == "")
   }
 
-  /// A collection leaves nothing by which the directory could be told from an empty one: it is not among them.
+  /// The command `collect` is not included, because it leaves a directory that looks like an empty one.
   @Test(arguments: ["list", "usage", "verify"])
   func aCacheWithoutRecordsIsACache(subcommand: String) async throws {
     try await tool.store("1", for: "key")
@@ -80,7 +80,7 @@ import Testing
     let run = try await tool.run(subcommand, "cache")
     #expect(run.status == 0)
     #expect(run.error == "")
-    // As on a file system that cannot share memory.
+    // This is the state on a file system without shared memory.
     try FileManager.default.removeItem(at: tool.directory.url("cache/.blobcache"))
     let bare = try await tool.run(subcommand, "cache")
     #expect(bare.status == 0)

@@ -30,7 +30,7 @@ import Testing
       line(files: 1000, total: 4000).text(width: 100)
         == "/var/cache/covers [========                         ]  25% 1000 files, 1.2 MB freed, 100/s, 30s left")
     #expect(line(files: 1000, total: nil).text(width: 79) == "/var/cache/covers 1000 files, 1.2 MB freed, 100/s")
-    // The first second tells no rate, and an estimate no end.
+    // The rate is unknown in the first second, and the remaining time once the estimated total is exceeded.
     #expect(line(files: 1, total: nil, seconds: 0).text(width: 79).hasSuffix(" 1 files, 1.2 MB freed"))
     #expect(line(files: 5000, total: 4000).text(width: 79).hasSuffix("]  99% 5000 files, 1.2 MB freed, 500/s"))
     #expect(line(files: 0, total: 0).text(width: 79).hasSuffix("0 files, 1.2 MB freed, 0/s"))
@@ -93,14 +93,14 @@ import Testing
       environment: ["TERM": options.isEmpty ? "dumb" : "xterm"], error: .handle(terminal.device))
     #expect(run.status == 0)
     #expect(terminal.finish() == "")
-    // A file is no terminal.
+    // A file is not a terminal.
     #expect(try await tool.run("verify", "cache").error == "")
   }
 }
 
-/// A terminal with only the test before it.
+/// A pseudo terminal that the test reads.
 final class PseudoTerminal {
-  /// What programs write to.
+  /// The end that programs write to.
   let device: FileHandle
   private let other: CInt
 
@@ -121,7 +121,7 @@ final class PseudoTerminal {
     close(other)
   }
 
-  /// All that was written, which the system holds until it is read. It holds some kilobytes.
+  /// Returns the whole output, which the system buffers until it is read, up to some kilobytes.
   func finish() -> String {
     _ = fcntl(other, F_SETFL, O_NONBLOCK)
     var bytes: [UInt8] = []

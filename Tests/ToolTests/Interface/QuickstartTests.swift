@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Tools/quickstart, with this build in the place of the one it would make.
+/// Tools/quickstart with the current build instead of a new one.
 @Suite(.timeLimit(.minutes(30))) struct QuickstartTests {
   private static let script = Checkout.url("Tools/quickstart")
 
@@ -10,7 +10,7 @@ import Testing
 
   init() throws {
     tool = try Tool()
-    // The compilers, as far as the script asks for them.
+    // Scripts that replace the compilers, as far as the script uses them.
     let products = Tool.executable.deletingLastPathComponent().path
     try tool.create(
       "bin/swift",
@@ -36,7 +36,7 @@ import Testing
 
   @Test func filesWhosePathsAreNoKeysAreSkipped() async throws {
     let long = String(repeating: "l", count: 100)
-    // As they are named: of 255 bytes once the slashes are escaped, and of one more.
+    // The encoded names have 255 bytes after escaping the slashes, and one more.
     try tool.create("files/\(long)/\(long)/" + String(repeating: "m", count: 49), "longest")
     try tool.create("files/\(long)/\(long)/" + String(repeating: "n", count: 50), "too long")
     for (index, name) in ["a", "é", ".hidden", "-", "two\nlines", "100%"].enumerated() {
@@ -59,7 +59,7 @@ import Testing
     #expect(!run.text.contains("Skipped"))
   }
 
-  /// OpenStack's client for its object storage has the name of the compiler.
+  /// OpenStack's object storage client has the same name as the compiler.
   @Test(arguments: ["echo python-swiftclient 4.1.0", "exit 1"]) func anotherProgramOfThisNameIsNotTheCompiler(
     body: String
   ) async throws {

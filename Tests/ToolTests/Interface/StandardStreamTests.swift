@@ -61,7 +61,7 @@ import Testing
     #expect(try await tool.run("store", "cache", "key", wrapper: wrapper).status == 2)
   }
 
-  /// The program of util-linux that gives another a terminal; elsewhere it takes other arguments.
+  /// The script(1) of util-linux provides a terminal. On other systems it has other arguments.
   private static let hasScript = {
     #if os(Linux)
       FileManager.default.isExecutableFile(atPath: "/usr/bin/script")
@@ -70,7 +70,7 @@ import Testing
     #endif
   }()
 
-  /// What the tool prints to a terminal.
+  /// Returns the tool's output on a terminal.
   private func printed(_ environment: [String: String]) async throws -> String {
     let wrapper = ["sh", "-c", #"exec script -qec "$0 $*" /dev/null"#]
     let run = try await tool.run("list", "cache", environment: environment, wrapper: wrapper)

@@ -14,7 +14,7 @@ import Testing
   import Darwin
 #endif
 
-/// Spec/CommandLine.md: a bar for what takes longer than a second. The other side of a pipe waits until it is there.
+/// Spec/CommandLine.md: a bar for transfers of more than a second. The other side of the pipe waits for it.
 @Suite(.timeLimit(.minutes(30))) struct TransferBarTests {
   let tool: Tool
   let terminal: PseudoTerminal
@@ -32,7 +32,7 @@ import Testing
       environment: ["PATH": "/usr/bin:/bin", "TERM": "xterm"], input: input, errors: errors ?? terminal.device)
   }
 
-  /// Does a little work again and again, until the terminal shows a text.
+  /// Repeats a small step until the terminal shows a text.
   private func waitForBar(_ text: String, _ process: ChildProcess, meanwhile work: () throws -> Void) throws -> String {
     var shown = ""
     while !shown.contains(text) {
@@ -44,7 +44,7 @@ import Testing
     return shown
   }
 
-  /// A store of a pipe that yields a byte now and then.
+  /// A store from a pipe that yields a byte occasionally.
   @Test(arguments: [[], ["--size", "1MB"]] as [[String]]) func aLongStoreShowsABarWhichIsGoneInTheEnd(
     options: [String]
   ) async throws {
@@ -63,7 +63,7 @@ import Testing
     #expect((shown + terminal.finish()).hasSuffix("\r\u{1B}[K"))
   }
 
-  /// A load into a pipe that is read by and by.
+  /// A load into a pipe that is read slowly.
   @Test func aLongLoadShowsABarWhichIsGoneInTheEnd() async throws {
     try await tool.store(String(repeating: "x", count: 4 << 20), for: "key", "--ttl", "never")
     let path = tool.directory.url("pipe").path
@@ -80,7 +80,7 @@ import Testing
     #expect((shown + terminal.finish()).hasSuffix("\r\u{1B}[K"))
   }
 
-  /// A signal erases the bar, and what was written.
+  /// A signal erases the bar and the partial output.
   @Test(arguments: [SIGINT, SIGTERM]) func aSignalErasesTheBar(signal: Int32) async throws {
     let input = Pipe()
     let process = try start(["store", "cache", "key"], input: input)
@@ -94,7 +94,7 @@ import Testing
       }.isEmpty)
   }
 
-  /// Whoever asks for quiet, or has no terminal that moves its cursor, sees none.
+  /// With `--quiet`, or on a terminal that cannot move its cursor, no bar is shown.
   @Test(arguments: [["--quiet"], []] as [[String]]) func nobodyElseSeesOne(options: [String]) throws {
     let input = Pipe()
     let process = try ChildProcess(
@@ -112,7 +112,7 @@ import Testing
 
   // MARK: Sizes and moves
 
-  /// A payload of another size is not stored.
+  /// A payload with another size than announced is not stored.
   @Test(arguments: [9, 11]) func anotherSizeIsNotStored(size: Int) async throws {
     try await tool.store("old", for: "key")
     let run = try await tool.run("store", "--size", String(size), "cache", "key", input: Data(count: 10))
@@ -123,7 +123,7 @@ import Testing
     #expect(try await tool.run("load", "cache", "key").output == Data(count: 10))
   }
 
-  /// A file that is moved is gone, and one whose store fails stays.
+  /// A moved file is removed, but remains if the store fails.
   @Test func filesAreMovedIn() async throws {
     try tool.create("file", "payload")
     #expect(try await tool.run("store", "--move", "--size", "8", "cache", "key", "file").status == 2)

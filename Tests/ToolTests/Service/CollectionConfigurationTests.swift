@@ -3,7 +3,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Where the settings of `collect` come from: command line over environment over file over the directory's hint.
+/// The precedence of `collect` settings: command line, environment, file, and the directory's hint.
 @Suite struct CollectionConfigurationTests {
   let tool: Tool
 
@@ -17,7 +17,7 @@ import Testing
 
   private func path(_ name: String) -> String { tool.directory.url(name).path }
 
-  /// A cache of ten records of a thousand bytes.
+  /// Creates a cache of ten records of a thousand bytes.
   private func fill(_ name: String) async throws {
     for i in 0..<10 {
       let run = try await tool.run("store", name, "key\(i)", now: Tool.now + Int64(i), input: Data(count: 936))
@@ -25,7 +25,7 @@ import Testing
     }
   }
 
-  /// What a dry run would leave of each directory, in order.
+  /// Returns the bytes that a dry run would leave of each directory, in order.
   private func bytesLeft(_ arguments: String..., environment: [String: String] = [:]) async throws -> [JSONValue?] {
     let run = try await tool.run(
       arguments: ["collect", "--dry-run", "--json"] + arguments, now: Tool.now + 10, environment: environment)
@@ -42,7 +42,7 @@ import Testing
     #expect(try await bytesLeft(file[0], file[1]) == [3000, 7000])
     #expect(try await bytesLeft(file[0], file[1], environment: environment) == [5000, 5000])
     #expect(try await bytesLeft(file[0], file[1], "--size-limit", "3KB", environment: environment) == [2000, 2000])
-    // A directory named on the command line, by whatever path, has what the file says of it.
+    // The file's settings apply to a directory on the command line, whatever path is used.
     #expect(try await bytesLeft(path("two/../one"), file[0], file[1]) == [3000])
     #expect(try await bytesLeft("one", environment: environment) == [5000])
     #expect(try await bytesLeft("one", "./one") == [10000])
@@ -50,7 +50,7 @@ import Testing
     #expect(try await bytesLeft("one", environment: ["BLOBCACHE_COUNT_LIMIT": "1", "BLOBCACHE_KEEP_FREE": "0"]) == [0])
   }
 
-  /// Semantics.md, A21: links are followed before the dots after them.
+  /// Semantics.md, A21: links are resolved before the dots that follow them.
   @Test func theFilesDirectoriesAreThoseTheirPathsLeadTo() async throws {
     try FileManager.default.createDirectory(
       at: tool.directory.url("far/away"), withIntermediateDirectories: true)
@@ -146,7 +146,7 @@ import Testing
     ["--parallel", "0", "cache"], ["--parallel", "65", "cache"], ["--every", "x", "cache"], ["--every", "6m"], [],
   ])
   func whatDoesNotGoTogetherIsWrongUsage(arguments: [String]) async throws {
-    // The third has --now, as every run here.
+    // The third is invalid because every run here has --now.
     #expect(try await tool.run(arguments: ["collect"] + arguments).status == 64)
   }
 

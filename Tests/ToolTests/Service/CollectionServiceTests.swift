@@ -13,8 +13,8 @@ import Testing
   import Darwin
 #endif
 
-/// `collect --every`, from outside. Intervals are a minute at least, so what is seen here are first passes, and a second one
-/// once; that they come again and again is for `ScheduleTests`.
+/// `collect --every`, tested from outside. Intervals are at least a minute, so this suite sees first passes, and only
+/// once a second one. `ScheduleTests` tests repetitions.
 @Suite(.timeLimit(.minutes(30))) struct CollectionServiceTests {
   let tool: Tool
 
@@ -28,7 +28,7 @@ import Testing
 
   private func path(_ name: String) -> String { tool.directory.url(name).path }
 
-  /// Caches with an expired record each; stored at a time long ago.
+  /// Creates caches with one expired record each, stored long ago.
   private func makeCaches(_ names: String...) async throws {
     for name in names {
       let run = try await tool.run("store", name, "key", "--ttl", "1m", input: Data("12345".utf8))
@@ -54,11 +54,11 @@ import Testing
     #expect(metrics["blobcache_collection_expired_total", "two"] == "1")
     #expect(metrics["blobcache_collection_failures_total", "missing"] == "1")
     #expect(metrics["blobcache_bytes", "one"] == "0")
-    // Replaced as a whole: nothing half-written is beside it.
+    // The file is replaced atomically, without leaving a temporary file.
     #expect(try tool.directory.names() == ["metrics", "one", "two"])
   }
 
-  /// The shortest interval there is.
+  /// The interval is the shortest allowed.
   @Test func passesComeAgain() async throws {
     try await makeCaches("cache")
     let service = try service("cache", "--every", "1m", "--jitter", "0s", "--json")
@@ -102,7 +102,7 @@ import Testing
     #expect(metrics["blobcache_collection_passes_total", path("three")] == "1")
   }
 
-  /// After the service has said that it has read its configuration.
+  /// Returns the metrics after the service has reported that it has read its configuration.
   private func metricsOnceRead(_ service: ToolService) async throws -> Metrics {
     try await service.nextMessage(containing: "read again")
     service.send(SIGHUP)
@@ -114,7 +114,7 @@ import Testing
     try await makeCaches("cache")
     let service = try service("cache", "--json", environment: ["BLOBCACHE_EVERY": "6m"])
     #expect(try await service.nextObject()["expired"] == 1)
-    // One pass would have been all.
+    // A single pass would have ended the service.
     service.send(SIGHUP)
     try await service.nextMessage(containing: "read again")
     #expect(await service.stop() == 0)
@@ -168,7 +168,7 @@ import Testing
   }
 }
 
-/// A file in Prometheus' text format, strictly read.
+/// A strict parser of Prometheus' text format.
 private struct Metrics {
   private var samples: [String: String] = [:]
 

@@ -13,7 +13,7 @@ import Testing
   import Darwin
 #endif
 
-/// Spec/CommandLine.md: a signal ends the tool once what it was writing is gone.
+/// Spec/CommandLine.md: a signal ends the tool after its partial output was removed.
 @Suite(.timeLimit(.minutes(30))) struct SignalTests {
   let tool: Tool
 
@@ -25,7 +25,7 @@ import Testing
     return try FileManager.default.subpathsOfDirectory(atPath: url.path).filter { $0.contains("/.tmp-") }
   }
 
-  /// A store in the middle of its input.
+  /// Starts a store that waits for the rest of its input.
   private func store(wrapper: [String] = []) throws -> (ChildProcess, Pipe) {
     let input = Pipe()
     let process = try ChildProcess(
@@ -46,7 +46,7 @@ import Testing
     withExtendedLifetime(input) {}
   }
 
-  /// What a store that is killed leaves is told, and collected.
+  /// The file of a killed store is reported by `usage`, and collected.
   @Test func aStoreThatIsKilledShowsInTheUsage() async throws {
     let (process, input) = try store()
     while try await temporaryBytes() != 1064, process.isRunning { usleep(1000) }
@@ -67,7 +67,7 @@ import Testing
     return count
   }
 
-  /// An output file in the middle of a payload of half a gibibyte, most of it a hole.
+  /// The signal arrives while the tool writes a payload of half a gibibyte, most of it a hole.
   @Test(arguments: [SIGINT, SIGTERM, SIGHUP]) func aLoadThatIsStoppedLeavesNoOutput(signal: Int32) async throws {
     try tool.storeFiles()
     try await tool.store("1", for: "key")
@@ -77,7 +77,7 @@ import Testing
     try Data(header.encodedBytes).write(to: tool.directory.url("cache/7c/key"))
     #expect(truncate(record, 64 + off_t(size)) == 0)
     var status: Int32 = 0
-    // A load that has ended before the signal came is made again.
+    // A load that ended before the signal arrived is repeated.
     for _ in 0..<50 where status == 0 {
       try tool.create("elsewhere/out", "old content")
       let process = try ChildProcess(
@@ -92,7 +92,7 @@ import Testing
     #expect(try String(contentsOf: tool.directory.url("elsewhere/out"), encoding: .utf8) == "old content")
   }
 
-  /// What is ignored stays so.
+  /// An ignored signal remains ignored.
   @Test func aHangupThatIsIgnoredEndsNothing() throws {
     let (process, input) = try store(wrapper: ["sh", "-c", #"trap "" HUP; exec "$0" "$@""#])
     process.send(SIGHUP)

@@ -2,13 +2,13 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What lies in Tools/systemd, held against the tools that read it.
+/// The files in Tools/systemd, checked by the tools that read them.
 @Suite(.timeLimit(.minutes(30))) struct UnitFileTests {
   private static let units = Checkout.url("Tools/systemd")
   private static let analyzer = "/usr/bin/systemd-analyze"
   private static var canAnalyze: Bool { FileManager.default.isExecutableFile(atPath: analyzer) }
 
-  /// Copies whose program is where this build has it.
+  /// Returns copies that use the program of the current build.
   private func copies() throws -> TemporaryDirectory {
     let directory = try TemporaryDirectory()
     for name in try FileManager.default.contentsOfDirectory(atPath: Self.units.path) where name.contains(".") {
@@ -28,13 +28,13 @@ import Testing
   func systemdFindsNothingWrong(units: [String]) async throws {
     let directory = try copies()
     let run = try await Tool().execute([Self.analyzer, "verify"] + units.map { directory.url($0).path })
-    // Its complaints about the machine's own units do not matter here.
+    // Complaints about the machine's other units are ignored.
     let complaints = run.error.split(separator: "\n").filter { $0.contains("blobcache") }
     #expect(complaints == [])
     #expect(run.status == 0)
   }
 
-  /// 0 is no exposure, 10 all of it; above 2, something that confines the service has been lost.
+  /// An exposure of 0 is the best and 10 the worst; above 2, a restriction of the service was lost.
   @Test(
     .enabled(if: canAnalyze, "systemd-analyze is not installed"),
     arguments: ["blobcache-collect.service", "blobcache-collect@.service", "blobcache-serve.service"])
@@ -42,7 +42,7 @@ import Testing
     let directory = try copies()
     let run = try await Tool().execute(
       [Self.analyzer, "security", "--offline=yes", "--threshold=20", "--no-pager", directory.url(unit).path])
-    // Versions before 250 cannot look at files.
+    // Versions before 250 cannot check files.
     guard !run.error.contains("unrecognized option") else { return }
     #expect(run.status == 0, "\(run.text)")
   }
@@ -50,12 +50,12 @@ import Testing
   @Test func theExampleIsAConfiguration() async throws {
     let run = try await Tool().run(
       arguments: ["collect", "--once", "--dry-run", "--config", Self.units.appending(path: "collect.json").path])
-    // Its directories are not there.
+    // The directories of the configuration do not exist.
     #expect(run.status == 2)
     #expect(run.error.contains("/var/cache/blobcache/covers"))
   }
 
-  /// Every command in the units and the table of cron is one that the tool understands.
+  /// The tool accepts every command of the units and the cron table.
   @Test func theCommandsAreUnderstood() async throws {
     let tool = try Tool()
     try await tool.store("1", for: "key")

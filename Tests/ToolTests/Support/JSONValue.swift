@@ -1,4 +1,4 @@
-/// A value of JSON, to compare with literals.
+/// A JSON value that can be compared with literals.
 enum JSONValue: Hashable, Sendable {
   case null
   case bool(Bool)

@@ -3,21 +3,21 @@ import Foundation
 import SystemPackage
 import TestSupport
 
-/// The built executable, run in a fresh directory as a process of its own, at a time that stands still.
+/// The built executable, run as a separate process in a temporary directory with a fixed time.
 struct Tool {
-  /// The working directory; the cache is `cache` below it.
+  /// The working directory, which contains `cache`.
   let directory: TemporaryDirectory
 
-  /// What the tool takes for the current time.
+  /// The current time of the tool.
   static let now: Int64 = 1_700_000_000
 
-  /// - Parameter storesFiles: whether `cache` is there, and keeps a file for each record, of which a test looks at some.
+  /// - Parameter storesFiles: A Boolean value that indicates whether to create `cache` with a file for each record.
   init(inMemory: Bool = false, storesFiles: Bool = false) throws {
     directory = try TemporaryDirectory(inMemory: inMemory)
     if storesFiles { try storeFiles() }
   }
 
-  /// Makes `cache`, as a directory that keeps a file for each record.
+  /// Creates `cache` as a directory that stores a file for each record.
   func storeFiles() throws {
     let cache = directory.url("cache")
     try FileManager.default.createDirectory(
@@ -27,7 +27,7 @@ struct Tool {
 
   static let executable = Programs.built("blobcache")
 
-  /// What one run has come to.
+  /// The result of a run.
   struct Run {
     let status: Int32
     let output: Data
@@ -35,13 +35,13 @@ struct Tool {
 
     var text: String { String(decoding: output, as: UTF8.self) }
 
-    /// The lines of a `--json` run.
+    /// Returns the lines of a `--json` run.
     func objects() throws -> [[String: JSONValue]] {
       try text.split(separator: "\n").map { try JSONDecoder().decode([String: JSONValue].self, from: Data($0.utf8)) }
     }
   }
 
-  /// Where the standard output or error of a run goes.
+  /// The destination of a run's standard output or error.
   enum Sink {
     case file
     case handle(FileHandle)
@@ -50,9 +50,9 @@ struct Tool {
   /// Runs a subcommand.
   ///
   /// - Parameters:
-  ///   - now: passed as `--now` right after the subcommand; nil for the machine's clock.
-  ///   - input: standard input.
-  ///   - wrapper: a program and its arguments to run the tool by.
+  ///   - now: The time for `--now`, or `nil` for the machine's clock.
+  ///   - input: The standard input.
+  ///   - wrapper: A program and its arguments that run the tool.
   func run(
     _ arguments: String..., now: Int64? = Tool.now, input: Data = Data(), environment: [String: String] = [:],
     wrapper: [String] = [], sink: Sink = .file
@@ -71,12 +71,12 @@ struct Tool {
     return try await execute(command, input: input, environment: environment, output: sink)
   }
 
-  /// Runs any program in the working directory, with next to nothing in its environment.
+  /// Runs any program in the working directory with a minimal environment.
   func execute(
     _ command: [String], input: Data = Data(), environment: [String: String] = [:], output: Sink = .file,
     error: Sink = .file
   ) async throws -> Run {
-    // Files, because no pipe can fill up and no other child can hold one open.
+    // Files are used because pipes can fill up, and another child could keep them open.
     let files = try TemporaryDirectory()
     try input.write(to: files.url("in"))
     let variables = ["COLUMNS": "80", "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "TZ": "America/Caracas"]
@@ -85,8 +85,8 @@ struct Tool {
     let standardInput = try FileHandle(forReadingFrom: files.url("in"))
     let standardOutput = try handle(output, files.url("out"))
     let standardError = try handle(error, files.url("err"))
-    // Process keeps them for longer than it runs. With more than a thousand open, its next run may read beyond what it
-    // has of the list of them.
+    // Process retains the handles for longer than it runs. With more than a thousand open, its next run may read
+    // beyond its list of descriptors.
     defer {
       try? standardInput.close()
       if case .file = output { try? standardOutput.close() }
@@ -104,7 +104,7 @@ struct Tool {
       error: String(decoding: try content(error, "err"), as: UTF8.self))
   }
 
-  /// Of this process's environment: what sanitizers are to do, and which mutant is.
+  /// Inherited variables of this process: options of sanitizers, and the current mutant.
   private static let inherited: Set = ["ASAN_OPTIONS", "TSAN_OPTIONS", "PLANTED_MUTANT"]
 
   private func handle(_ sink: Sink, _ url: URL) throws -> FileHandle {
@@ -119,7 +119,7 @@ struct Tool {
     return try FileHandle(forWritingTo: url)
   }
 
-  /// Stores a blob in `cache` and expects that to succeed.
+  /// Stores a blob in `cache` and expects success.
   func store(_ payload: String, for key: String, _ options: String...) async throws {
     let run = try await run(arguments: ["store"] + options + ["--", "cache", key], input: Data(payload.utf8))
     guard run.status == 0 else { throw Failure(message: run.error) }
@@ -129,14 +129,13 @@ struct Tool {
     let message: String
   }
 
-  /// Changes one byte of a file.
   func damage(_ file: String, at offset: Int) throws {
     var bytes = try Data(contentsOf: directory.url(file))
     bytes[offset] ^= 0xFF
     try bytes.write(to: directory.url(file))
   }
 
-  /// Makes a file with this content, and the directory it lies in.
+  /// Creates a file with this content, and its parent directory.
   func create(_ file: String, _ content: String = "") throws {
     let url = directory.url(file)
     try FileManager.default.createDirectory(at: url.deletingLastPathComponent(), withIntermediateDirectories: true)

@@ -12,16 +12,16 @@ import TestSupport
   import Darwin
 #endif
 
-/// The tool as a service: a process that goes on until it is told to stop. Its output can be waited for.
+/// The tool as a service: a process that runs until it is stopped, with output that can be awaited.
 ///
-/// A test waits for something that must come. If it never does, the suite's time limit ends the test.
+/// A test waits for output that must arrive. Otherwise, the suite's time limit ends the test.
 final class ToolService: Sendable {
   private let process: ChildProcess
-  /// Lines of the standard output and of the standard error.
+  /// The lines of standard output and standard error.
   private let output: LineReader
   private let error: LineReader
 
-  /// - Parameter arguments: after `collect`.
+  /// - Parameter arguments: The arguments after `collect`.
   init(_ arguments: [String], in directory: TemporaryDirectory, environment: [String: String] = [:]) throws {
     let output = try LineReader()
     let error = try LineReader()
@@ -38,14 +38,14 @@ final class ToolService: Sendable {
 
   func send(_ signal: Int32) { process.send(signal) }
 
-  /// The next object on standard output.
+  /// Returns the next object on standard output.
   func nextObject() async throws -> [String: JSONValue] {
     guard let line = await output.next() else { throw Tool.Failure(message: "the output has ended") }
     return try JSONDecoder().decode([String: JSONValue].self, from: Data(line.utf8))
   }
 
-  /// The next report of a pass that found something expired. However late the test goes on, passes that come before what they
-  /// are to find, or are left out, tell of nothing.
+  /// Returns the next report of a pass that found an expired record. Passes that ran too early or were skipped report
+  /// nothing, however slow the test is.
   func nextExpiry() async throws -> [String: JSONValue] {
     while true {
       let pass = try await nextObject()
@@ -53,7 +53,7 @@ final class ToolService: Sendable {
     }
   }
 
-  /// The next line of standard error that contains a text.
+  /// Returns the next line of standard error that contains a text.
   @discardableResult
   func nextMessage(containing text: String) async throws -> String {
     while let line = await error.next() {
@@ -62,14 +62,14 @@ final class ToolService: Sendable {
     throw Tool.Failure(message: "no message has \(text)")
   }
 
-  /// Whether standard output has ended, after its remaining lines, if any.
+  /// Returns the remaining lines of standard output up to its end.
   func remainingOutput() async -> [String] {
     var lines: [String] = []
     while let line = await output.next() { lines.append(line) }
     return lines
   }
 
-  /// The exit status; 128 and more after a signal.
+  /// Returns the exit status, which is 128 or more after a signal.
   func status() async -> Int32 { await process.ended() }
 
   func stop(_ signal: Int32 = SIGTERM) async -> Int32 {
@@ -78,10 +78,10 @@ final class ToolService: Sendable {
   }
 }
 
-/// Lines that a process writes into a pipe, up to its end. The end is a mark that is written when the process is gone:
-/// another test's process may have inherited the pipe, and would keep it open.
+/// The lines that a process writes into a pipe, up to its end. The end is a mark that is written after the process
+/// has ended, because another test's process may have inherited the pipe and would keep it open.
 private final class LineReader: Sendable {
-  /// What the process writes to.
+  /// The end that the process writes to.
   let input: FileHandle
   private let lines: AsyncStream<String>
 
@@ -99,14 +99,14 @@ private final class LineReader: Sendable {
     let output = FileHandle(fileDescriptor: ends[0], closeOnDealloc: true)
     let (lines, found) = AsyncStream<String>.makeStream()
     self.lines = lines
-    // A thread of its own, because it blocks.
+    // This is a separate thread because it blocks.
     Thread.detachNewThread { Self.read(output, found) }
   }
 
   private static func read(_ output: FileHandle, _ found: AsyncStream<String>.Continuation) {
     var rest = Data()
     reading: while true {
-      // What is there, or the next that comes; nothing at the end.
+      // This returns available bytes or waits for the next ones. It is empty at the end.
       let data = output.availableData
       if data.isEmpty { break }
       rest += data

@@ -14,19 +14,19 @@ import Testing
   import Android
 #endif
 
-/// The users that share a machine in tests of permissions. Their numbers need no entry in a password file.
+/// The users that share a machine in permission tests. Their numbers need no entry in a password file.
 ///
-/// Their programs are processes of their own (`SharedRoot.run`); their other calls are made by a thread that has their
-/// rights over files and no others (`act`).
+/// Their programs are separate processes (`SharedRoot.run`). Other calls run on a thread that has only their
+/// permissions for files (`act`).
 enum CacheUser: String, CaseIterable, CustomTestStringConvertible {
   case superuser
-  /// To whom the root belongs.
+  /// The owner of the root.
   case owner
-  /// In the root's group.
+  /// A member of the root's group.
   case member
   case stranger
 
-  /// Of owner and member.
+  /// The group of owner and member.
   static let sharedGroup: UInt32 = 41_100
 
   var id: UInt32 {
@@ -38,7 +38,7 @@ enum CacheUser: String, CaseIterable, CustomTestStringConvertible {
     }
   }
 
-  /// The group of the user's new files, where the directory does not set another.
+  /// The group of the user's new files if the directory does not set another.
   var group: UInt32 {
     switch self {
     case .superuser: 0
@@ -49,9 +49,9 @@ enum CacheUser: String, CaseIterable, CustomTestStringConvertible {
 
   var testDescription: String { rawValue }
 
-  /// A program and its arguments to run another one by.
+  /// Returns a program and its arguments that run another program as the user.
   ///
-  /// - Parameter ownGroup: whether the user's first group is one of the user's own, and the shared one comes after it.
+  /// - Parameter ownGroup: A Boolean value that indicates whether the user has a private group before the shared one.
   func wrapper(ownGroup: Bool = false) -> [String] {
     guard self != .superuser else { return [] }
     let first = ownGroup ? id : group
@@ -65,21 +65,21 @@ enum CacheUser: String, CaseIterable, CustomTestStringConvertible {
 extension CacheUser {
   private typealias SetUser = @convention(c) (UInt32) -> CInt
 
-  /// setfsuid(2) and setfsgid(2), which Swift's C library module does not show; nil where there are none.
+  /// setfsuid(2) and setfsgid(2), which Swift's C library module does not import, or `nil` if the system lacks them.
   private static let setUser: SetUser? = dlsym(nil, "setfsuid").map { unsafeBitCast($0, to: SetUser.self) }
   private static let setGroup: SetUser? = dlsym(nil, "setfsgid").map { unsafeBitCast($0, to: SetUser.self) }
 
-  /// Whether this process may become each of them, and they may run what was built.
+  /// A Boolean value that indicates whether this process can become each user, and they may execute the built tool.
   static let areAvailable: Bool = {
     guard geteuid() == 0, setUser != nil, setGroup != nil else { return false }
     // Without setpriv, the process cannot become another user.
     return (try? ChildProcess.run(stranger.wrapper() + [Tool.executable.path, "--help"]).status) == 0
   }()
 
-  /// Why tests of several users are skipped.
+  /// The reason for skipping tests of several users.
   static let requirement: Comment = "needs root, setpriv, and a build that everybody may read"
 
-  /// Makes calls with the user's rights over files.
+  /// Runs calls with the user's permissions for files.
   func act<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) throws -> Result {
     let box = Lock<Swift.Result<Result, any Error>?>(nil)
     let isDone = DispatchSemaphore(value: 0)

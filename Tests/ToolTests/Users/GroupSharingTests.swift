@@ -13,18 +13,18 @@ import Testing
   import Android
 #endif
 
-/// Spec/Semantics.md, P4, P11 and P12: a cache that a group shares. Members and strangers use it, each by processes of
-/// their own, with every verb and in both directions.
+/// Spec/Semantics.md, P4, P11 and P12: a cache that a group shares. Members and strangers use it in separate
+/// processes, with every operation and in both directions.
 @Suite(.enabled(if: CacheUser.areAvailable, CacheUser.requirement), .timeLimit(.minutes(30)))
 struct GroupSharingTests {
-  /// A root, who stores in it, and who meets that.
+  /// The mode of a root, and the users that store and access its records.
   struct Case: CustomTestStringConvertible {
     let mode: mode_t
     let first: CacheUser
     let second: CacheUser
-    /// Whether the users' first groups are of their own, so that files get the shared one from the root, or are given it.
+    /// Private first groups of the users: files then get the shared group from the root, or are given it.
     let ownGroup: Bool
-    /// One of the two, or neither.
+    /// The root's owner, which is one of the two users or neither.
     let rootOwner: CacheUser
 
     var testDescription: String {
@@ -66,7 +66,7 @@ struct GroupSharingTests {
     for name in [".blobcache", "7c/key", "7c"] {
       let state = try #require(root.state(name))
       #expect(state.owner == item.first.id && state.group == CacheUser.sharedGroup, "\(name): \(state)")
-      // Who may only read has no business with locks.
+      // Users with only read permission get no access to the control file, because its locks are not for them.
       let mode = name == "7c" ? item.mode : name == ".blobcache" ? files & 0o660 : files
       #expect(state.mode == mode, "\(name): \(state)")
     }
@@ -101,7 +101,7 @@ struct GroupSharingTests {
     try await first("key")
     try root.tool.create("source/key", "imported")
     try root.tool.create("source/new", "imported")
-    // The process's mask may be any.
+    // The process may have any umask.
     for (file, mode) in [("source", 0o755), ("source/key", 0o644), ("source/new", 0o644)] as [(String, mode_t)] {
       try SharedRoot.require(chmod(root.tool.directory.url(file).path, mode), "chmod")
     }
@@ -119,7 +119,7 @@ struct GroupSharingTests {
     #expect(root.state(".quarantine/key") == nil)
   }
 
-  /// P11, B3: files of the other are neither put into the bin nor taken from it; they count, and can be unlinked.
+  /// P11, B3: another member's files are neither recycled nor taken from the bin; they count, and can be unlinked.
   @Test(arguments: cases.filter { $0.mode == 0o2770 }) func theBinIsShared(_ item: Case) async throws {
     let root = try SharedRoot(item.mode, owner: item.rootOwner)
     try await root.store("first", for: "key", as: item.first)
@@ -137,7 +137,7 @@ struct GroupSharingTests {
     #expect(try await recycled() == 0)
   }
 
-  /// P11: counts and limits see the records of all: what a store evicts may be any member's.
+  /// P11: counts and limits include the records of all members, and a store may evict any member's records.
   @Test(arguments: cases.filter { $0.mode == 0o2770 }) func limitsSeeTheRecordsOfAll(_ item: Case) async throws {
     let root = try SharedRoot(item.mode, owner: item.rootOwner)
     for index in 0..<6 {
@@ -153,13 +153,13 @@ struct GroupSharingTests {
     let report = try #require(try pass.objects().first)
     #expect(report["evicted"] == 3 || report["evicted"] == 4)
     #expect(report["failed"] == 0)
-    // The oldest went, whosever they were.
+    // The oldest records were evicted, regardless of their owner.
     for file in ["ek/key0", "s7/key1", "9q/key2"] { #expect(root.state(file) == nil) }
     #expect(root.state("5r/key5") != nil)
   }
 
-  /// P11: no member can keep a key from the others: neither with a lock, nor with damage, nor with a file that only the
-  /// member may read.
+  /// P11: no member can make a key unusable for the others by a lock, by damage, or by a file that only the member
+  /// can read.
   @Test(arguments: cases.filter { $0.mode == 0o770 || $0.mode == 0o2770 })
   func noMemberTakesAKeyFromTheOthers(_ item: Case) async throws {
     let root = try SharedRoot(item.mode, owner: item.rootOwner)
@@ -192,7 +192,7 @@ struct GroupSharingTests {
     try await expectTheSecondHasIt("private")
   }
 
-  /// P11, P5: a user that is in the group of neither the root nor the files reads what the mode lets all users read.
+  /// P11, P5: a user outside the groups of root and files reads everything that the mode allows all users to read.
   @Test func strangersReadWhatTheModeLetsThem() async throws {
     let root = try SharedRoot(0o2775)
     try await root.store("owner's", for: "a", as: .owner)
@@ -207,9 +207,9 @@ struct GroupSharingTests {
     #expect(try await private_.run(as: .stranger, "load", "DIR", "b").status == 2)
   }
 
-  /// P12: in a directory where each has power over the own files only, what is another's says so, and is counted.
+  /// P12: in a directory where users control only their own files, other users' records are reported and counted.
   @Test(arguments: [CacheUser.owner, .member]) func foreignRecordsSayWhoseTheyAre(user: CacheUser) async throws {
-    // Whose files the owner's are, everybody believes: so these are the stranger's.
+    // All users trust the owner's files, so these files belong to the stranger.
     let root = try SharedRoot(0o1777)
     try await root.store("stranger's", for: "key", as: .stranger)
     let belongs = "its file belongs to user \(CacheUser.stranger.id): run as that user, or `chown \(user.id)` the file"
@@ -243,8 +243,8 @@ struct GroupSharingTests {
     #expect(try await root.load("key", as: .stranger) == "stranger's")
   }
 
-  /// P12: a change of owner is told in one line, whose command mends it; and not where it concerns a few files. A
-  /// subdirectory of the former owner's is looked into all the same.
+  /// P12: a change of owner is reported in one line with a command that repairs it, unless only a few files are
+  /// concerned. A subdirectory of the former owner is still read.
   @Test(arguments: [["usage"], ["verify"], ["collect"]]) func aChangeOfOwnerIsToldWithWhatMendsIt(
     command: [String]
   ) async throws {
@@ -267,7 +267,7 @@ struct GroupSharingTests {
     #expect(try await root.run(as: .owner, command[0], "DIR").error == "")
   }
 
-  /// P12: each verb that is refused permission says whose the directory is, and what makes it the user's.
+  /// P12: each operation without permission reports the directory's owner, and how to get access.
   @Test(arguments: [CacheUser.member, .stranger]) func whoIsRefusedIsToldWhoseTheDirectoryIs(
     user: CacheUser
   ) async throws {
@@ -305,8 +305,7 @@ struct GroupSharingTests {
     }
   }
 
-  /// P12: a directory that the superuser has restored, and that no other user may enter, is named in each user's
-  /// message.
+  /// P12: a directory that the superuser has restored, and that other users cannot enter, is reported in each message.
   @Test func whatTheSuperuserHasRestoredIsNamed() async throws {
     let root = try SharedRoot(0o700)
     try await root.store("payload", for: "key", as: .owner)
@@ -325,7 +324,7 @@ struct GroupSharingTests {
     }
     #expect(try await root.tool.execute(mending.split(separator: " ").map(String.init)).status == 0)
     #expect(try await root.load("key", as: .owner) == "payload")
-    // The file alone: the key is not found, and it is said whose its file is.
+    // Only the file was changed: the key is not found, and the message contains the file's owner.
     try root.give("7c/key", to: .superuser)
     let load = try await root.run(as: .owner, "load", "DIR", "key")
     #expect(load.status == 1)
@@ -337,7 +336,7 @@ struct GroupSharingTests {
     #expect(usage["foreignRecords"] == 1 && usage["foreignRecordBytes"] == 71 && usage["unreadableFiles"] == 0)
   }
 
-  /// P1: what the superuser makes in a user's directory is that user's.
+  /// P1: files that the superuser creates in a user's directory belong to that user.
   @Test func theSuperuserLocksNobodyOutOfTheirDirectory() async throws {
     let home = try SharedRoot(0o755)
     let run = try await home.tool.run("store", "cache/made/new", "key", input: Data("payload".utf8))

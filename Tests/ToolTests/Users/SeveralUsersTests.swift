@@ -13,10 +13,10 @@ import Testing
   import Android
 #endif
 
-/// Spec/Semantics.md, P and F: owner, group member and stranger, each by processes of their own, over roots of all kinds.
+/// Spec/Semantics.md, P and F: owner, group member and stranger in separate processes, with roots of all kinds.
 @Suite(.enabled(if: CacheUser.areAvailable, CacheUser.requirement), .timeLimit(.minutes(30)))
 struct SeveralUsersTests {
-  /// P3: a private root is its owner's alone, and the superuser's, whose records are the owner's.
+  /// P3: only its owner and the superuser can use a private root, and the superuser's records belong to the owner.
   @Test(arguments: [CacheUser.member, .stranger]) func aPrivateRootIsOfNoUseToOthers(user: CacheUser) async throws {
     let root = try SharedRoot(0o700)
     try await root.store("payload", for: "key", as: .owner)
@@ -31,7 +31,7 @@ struct SeveralUsersTests {
     #expect(try await root.load("key", as: .owner) == "of the superuser")
   }
 
-  /// P3: where others may only read, they load, and change nothing.
+  /// P3: users with only read permission can load, but change nothing.
   @Test(arguments: [CacheUser.member, .stranger]) func readersOfAReadableRootLoadAndChangeNothing(
     user: CacheUser
   ) async throws {
@@ -46,7 +46,7 @@ struct SeveralUsersTests {
     #expect(try await root.load("key", as: .owner) == "payload")
   }
 
-  /// What is removed cannot be brought back, so it is told whatever fails after it.
+  /// A removal cannot be undone, so it is reported even if the rest fails.
   @Test(arguments: [["--all"], ["--unlocked"], ["a1", "b1"]])
   func whatWasRemovedIsToldThoughTheRestFails(arguments: [String]) async throws {
     let root = try SharedRoot(0o700)
@@ -60,7 +60,7 @@ struct SeveralUsersTests {
     #expect(root.state("97/a1") == nil && root.state("js/b1") != nil)
   }
 
-  /// A pass that could remove nothing has not done what it was to do.
+  /// A pass that could not remove its records has failed.
   @Test func aCollectionThatMayRemoveNothingFails() async throws {
     let root = try SharedRoot(0o700)
     try await root.store("1", for: "key", as: .owner, "--ttl", "1m")
@@ -71,8 +71,8 @@ struct SeveralUsersTests {
     #expect(run.error.contains("Permission denied"), "\(run.error)")
   }
 
-  /// Spec/ControlFile.md, "Who may write to it": a user that may only read locks nothing that a change waits for,
-  /// before the control file is made and later.
+  /// Spec/ControlFile.md, "Who may write to it": a user that can only read takes no lock that a change waits for,
+  /// before the control file is created and later.
   @Test(arguments: [(.member, 0o755), (.stranger, 0o755), (.member, 0o750)] as [(CacheUser, mode_t)])
   func readersKeepNobodyOut(user: CacheUser, mode: mode_t) async throws {
     let root = try SharedRoot(mode)
@@ -87,7 +87,7 @@ struct SeveralUsersTests {
     #expect(try await root.load("key", as: user) == "again")
   }
 
-  /// Spec/ControlFile.md: one that an earlier version has made for readers too is shut to them by the next change.
+  /// Spec/ControlFile.md: the next change removes readers' access to a control file of an earlier version.
   @Test func aControlFileThatReadersMayOpenIsShutToThem() async throws {
     let root = try SharedRoot(0o755)
     try await root.store("payload", for: "key", as: .owner)
@@ -99,7 +99,7 @@ struct SeveralUsersTests {
     try await root.store("again", for: "key", as: .owner)
   }
 
-  /// L4: readers of a readable root list, count and verify what there is.
+  /// L4: readers of a readable root can list, count and verify all records.
   @Test(arguments: [CacheUser.member, .stranger]) func readersLookAtEverything(user: CacheUser) async throws {
     let root = try SharedRoot(0o755)
     try await root.store("payload", for: "key", as: .owner)

@@ -13,11 +13,11 @@ import TestSupport
   import Android
 #endif
 
-/// A cache directory, `cache`, that belongs to one user and that others reach as far as its mode says.
+/// A cache directory, `cache`, that belongs to one user and is accessible to others according to its mode.
 struct SharedRoot {
   let tool: Tool
 
-  /// What `stat` says of a file.
+  /// The status of a file.
   struct FileState: Equatable, CustomStringConvertible {
     let mode: mode_t
     let owner: UInt32
@@ -29,16 +29,16 @@ struct SharedRoot {
   }
 
   /// - Parameters:
-  ///   - mode: of the root, with the bits for set-group-id and sticky.
-  ///   - owner: to whom it belongs. Its group is the one that the owner shares with the member.
+  ///   - mode: The mode of the root, including the set-group-ID and sticky bits.
+  ///   - owner: The owner of the root. Its group is shared by owner and member.
   init(_ mode: mode_t, owner: CacheUser = .owner) throws {
     tool = try Tool()
-    // The way to it is open to all.
+    // The parent directory is accessible to all users.
     try Self.require(chmod(tool.directory.path.string, 0o755), "chmod")
     try Self.require(mkdir(path(""), 0o700), "mkdir")
     try Self.require(chown(path(""), owner.id, CacheUser.sharedGroup), "chown")
     try setMode(mode)
-    // Whose the files are, and what they hold, is looked at.
+    // The tests check the owners and the content of files.
     try BlobStore.changeSettings(of: FilePath(path(""))) { $0.packing = .off }
     try Self.require(lchown(path(".blobcache.conf"), owner.id, CacheUser.sharedGroup), "lchown")
   }
@@ -53,7 +53,7 @@ struct SharedRoot {
     try Self.require(lchown(path(file), user.id, user.group), "lchown")
   }
 
-  /// nil if nothing has the name.
+  /// Returns the state of a file, or `nil` if it does not exist.
   func state(_ file: String) -> FileState? {
     var status = stat()
     guard lstat(path(file), &status) == 0 else { return nil }
@@ -70,7 +70,7 @@ struct SharedRoot {
 // MARK: - Verbs, as programs of their users
 
 extension SharedRoot {
-  /// Runs a subcommand of the tool; `DIR` among the arguments stands for the root.
+  /// Runs a subcommand of the tool; `DIR` in the arguments is replaced by the root.
   func run(
     as user: CacheUser, _ arguments: String..., now: Int64? = Tool.now, input: String = "", ownGroup: Bool = false
   ) async throws -> Tool.Run {
@@ -79,14 +79,14 @@ extension SharedRoot {
       wrapper: user.wrapper(ownGroup: ownGroup))
   }
 
-  /// Stores a blob, which is expected to succeed.
+  /// Stores a blob and expects success.
   func store(_ payload: String, for key: String, as user: CacheUser, _ options: String...) async throws {
     let run = try await tool.run(
       arguments: ["store"] + options + ["cache", key], input: Data(payload.utf8), wrapper: user.wrapper())
     guard run.status == 0 else { throw Tool.Failure(message: "\(user) stores \(key): \(run.error)") }
   }
 
-  /// What a load answers; nil if there is no such blob.
+  /// Returns the loaded payload, or `nil` if the key does not exist.
   func load(_ key: String, as user: CacheUser) async throws -> String? {
     let run = try await run(as: user, "load", "DIR", key)
     switch run.status {
@@ -96,7 +96,7 @@ extension SharedRoot {
     }
   }
 
-  /// The numbers that `usage` gives.
+  /// Returns the output of `usage`.
   func usage(as user: CacheUser) async throws -> [String: JSONValue] {
     let run = try await run(as: user, "usage", "--json", "DIR")
     guard run.status == 0, let numbers = try run.objects().first else { throw Tool.Failure(message: run.error) }
@@ -107,7 +107,7 @@ extension SharedRoot {
 // MARK: - What users do without a program of the cache
 
 extension SharedRoot {
-  /// Makes a file with these bytes and this length; past its bytes it is sparse.
+  /// Creates a file with these bytes, which is extended to the length as a sparse file.
   func plant(
     _ file: String, _ bytes: [UInt8] = [], byteCount: Int64? = nil, mode: mode_t = 0o644, as user: CacheUser
   ) throws {
@@ -130,7 +130,7 @@ extension SharedRoot {
     }
   }
 
-  /// Why a user may not open a file so; nil where it is possible.
+  /// Returns the error of opening a file as a user, or `nil` if it can be opened.
   func refusal(toOpen file: String, _ flags: CInt, as user: CacheUser) throws -> Errno? {
     let path = path(file)
     return try user.act {
@@ -141,7 +141,7 @@ extension SharedRoot {
     }
   }
 
-  /// Why a user may not rename a file; nil where it was done.
+  /// Returns the error of renaming a file as a user, or `nil` if it was renamed.
   func refusal(toRename file: String, to name: String, as user: CacheUser) throws -> Errno? {
     let (old, new) = (path(file), path(name))
     return try user.act { rename(old, new) == 0 ? nil : Errno(rawValue: errno) }
@@ -152,7 +152,7 @@ extension SharedRoot {
     return try user.act { unlink(path) == 0 ? nil : Errno(rawValue: errno) }
   }
 
-  /// Opens a file as one of the users, for as long as the descriptor is kept.
+  /// Opens a file as one of the users, for the lifetime of the descriptor.
   func descriptor(
     of file: String, _ mode: FileDescriptor.AccessMode = .readOnly, as user: CacheUser
   ) throws -> FileDescriptor {

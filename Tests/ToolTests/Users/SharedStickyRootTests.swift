@@ -15,25 +15,25 @@ import Testing
   import Android
 #endif
 
-/// Spec/Semantics.md, P3, P13 and P14, and Spec/ControlFile.md, "Who may write to it": a root in which all users may
-/// make names, and none may take away another's.
+/// Spec/Semantics.md, P3, P13 and P14, and Spec/ControlFile.md, "Who may write to it": a root in which all users can
+/// create names, but cannot remove other users' names.
 @Suite(.enabled(if: CacheUser.areAvailable, CacheUser.requirement), .timeLimit(.minutes(30)))
 struct SharedStickyRootTests {
   private func root() throws -> SharedRoot { try SharedRoot(0o1777) }
 
-  /// P3: what one user stores, no other can write to, move or remove.
+  /// P3: a user cannot write to, move or remove another user's files.
   @Test(arguments: CacheUser.allCases) func nothingIsWritableForAnother(writer: CacheUser) async throws {
     let root = try root()
     try await root.store("payload", for: "key", as: writer)
     try await root.store("payload", for: "k", as: writer)
     #expect(root.state("ke")?.mode == 0o1777)
     for file in ["ke/key", "k"] { #expect(root.state(file)?.mode == 0o644) }
-    // To others, a record of the superuser's is the root's owner's.
+    // For other users, a record of the superuser belongs to the root's owner.
     let files = try #require(root.state("ke/key"))
     for user in CacheUser.allCases where user != .superuser && user.id != files.owner {
       for file in ["ke/key", "k"] {
         #expect(try root.refusal(toOpen: file, O_WRONLY, as: user) == .permissionDenied)
-        // The owner of a sticky directory may do so.
+        // The owner of a sticky directory can rename its files.
         if user == .owner { continue }
         #expect(try root.refusal(toRename: file, to: file + "2", as: user) == .notPermitted)
         #expect(try root.refusal(toRemove: file, as: user) == .notPermitted)
@@ -43,7 +43,7 @@ struct SharedStickyRootTests {
     }
   }
 
-  /// Whose blobs are found by whom: the own ones, and the root's owner's, which are the superuser's too.
+  /// Users find only their own blobs and blobs of the root's owner, which include the superuser's.
   @Test(arguments: CacheUser.allCases, CacheUser.allCases)
   func recordsAreTheOwnOnesAndTheRootsOwners(writer: CacheUser, reader: CacheUser) async throws {
     let root = try root()
@@ -58,14 +58,14 @@ struct SharedStickyRootTests {
     #expect(list.text.contains("key") == isFound)
     let verify = try await root.run(as: reader, "verify", "DIR")
     #expect(verify.status == 0)
-    // A foreign record stays; where it is a record and another's, the kernel keeps it.
+    // A foreign record remains; another user's valid record is protected by the kernel.
     let store = try await root.run(as: reader, "store", "DIR", "key", input: "other")
     let mayReplace =
       writer == reader || [.superuser, .owner].contains(writer) && [.superuser, .owner].contains(reader)
     #expect(store.status == (mayReplace ? 0 : 2), "\(store.error)")
     let remove = try await root.run(as: reader, "remove", "DIR", "key")
     #expect(remove.status == (mayReplace ? 0 : isFound ? 2 : 1), "\(remove.error)")
-    // What is found and may not be changed is a record that cannot be removed.
+    // A record that is found but cannot be changed is a failed removal.
     let isKept = isFound && !mayReplace
     let collect = try await root.run(as: reader, "collect", "--json", "DIR", now: Tool.now + 100_000)
     #expect(try collect.objects().first?["failed"] == (isKept ? 1 : 0), "\(collect.text)\(collect.error)")
@@ -74,7 +74,7 @@ struct SharedStickyRootTests {
     #expect(try await root.load("key", as: writer) == (mayReplace ? nil : "payload"))
   }
 
-  /// The verbs that write headers, dump and import.
+  /// The operations that write headers, dump and import.
   @Test(arguments: CacheUser.allCases, CacheUser.allCases)
   func headersAreWrittenByThoseWhoMay(writer: CacheUser, reader: CacheUser) async throws {
     let root = try root()
@@ -99,11 +99,11 @@ struct SharedStickyRootTests {
     #expect(try await root.load("other", as: reader) == "imported")
   }
 
-  /// P13: a record that was made when all users could write to it is not believed.
+  /// P13: a record that was created while writable by all users is not trusted.
   @Test(arguments: [CacheUser.superuser, .owner]) func aForgedRecordIsNotLoaded(victim: CacheUser) async throws {
     let root = try root()
     try await root.store("payload", for: "key", as: victim)
-    // As earlier versions have made it.
+    // Earlier versions created such files.
     try root.setMode(0o666, of: "ke/key")
     let (forged, target) = (try #require(try await forgery(of: "key")), root.path("ke/key"))
     try CacheUser.stranger.act {
@@ -121,7 +121,7 @@ struct SharedStickyRootTests {
     #expect(verify.status == 1)
     try await root.store("new", for: "key", as: victim)
     #expect(try await root.load("key", as: .stranger) == "new")
-    // In a subdirectory that all may write to, the stranger can put another file in its place, but not one of the victim's.
+    // In a subdirectory that all users can write, the stranger can replace the file, but not by a file of the victim.
     try root.setMode(0o777, of: "ke")
     #expect(try await root.load("key", as: .stranger) == nil)
     #expect(try await root.load("key", as: victim) == nil)
@@ -129,7 +129,7 @@ struct SharedStickyRootTests {
     #expect(try await root.load("key", as: victim) == "new")
   }
 
-  /// The bytes of a sound record of that key, of the same length as the one that is there.
+  /// Returns the bytes of a valid record of the key, with the same length as the existing one.
   private func forgery(of key: String) async throws -> Data? {
     let path = try RecordLayout(arrangement: .spread).path(for: BlobKey(key))
     let other = try SharedRoot(0o700)
@@ -137,7 +137,7 @@ struct SharedStickyRootTests {
     return try Data(contentsOf: URL(filePath: other.path(path.relative)))
   }
 
-  /// A control file that says "size limit 1", for a directory of another user's.
+  /// Plants a control file that states "size limit 1" in another user's directory.
   private func plantControlFile(in root: SharedRoot, as user: CacheUser) throws {
     let other = try TemporaryDirectory()
     var configuration = BlobStore.Configuration()
@@ -150,7 +150,7 @@ struct SharedStickyRootTests {
     try root.plant(".blobcache", bytes, mode: 0o666, as: user)
   }
 
-  /// A planted control file is locked, and nothing in it is believed: no hint evicts, no truncation ends a program.
+  /// A planted control file is locked, but not trusted: its hint evicts nothing, and truncating it ends no program.
   @Test(arguments: [CacheUser.superuser, .owner, .member])
   func aPlantedControlFileDoesNoHarm(victim: CacheUser) async throws {
     let root = try root()
@@ -173,7 +173,7 @@ struct SharedStickyRootTests {
     #expect(root.state(".blobcache")?.owner == CacheUser.stranger.id)
   }
 
-  /// P14, F3, G4: what a stranger has made under a name of the cache's is foreign, and nothing is evicted for it.
+  /// P14, F3, G4: a stranger's file under one of the cache's names is foreign, and causes no eviction.
   @Test(arguments: [CacheUser.superuser, .owner, .member], [".quarantine", ".recycled"])
   func aPlantedDirectoryDoesNoHarm(victim: CacheUser, name: String) async throws {
     let root = try root()
@@ -194,7 +194,7 @@ struct SharedStickyRootTests {
     #expect(root.state(".tmp-1") != nil)
   }
 
-  /// P14: a stranger may take a subdirectory's name, and then the message says whose it is.
+  /// P14: a stranger can occupy a subdirectory's name; the message then contains its owner.
   @Test(arguments: [CacheUser.superuser, .owner, .member])
   func aPlantedSubdirectoryIsSaidToBeAnothers(victim: CacheUser) async throws {
     let root = try root()

@@ -12,7 +12,7 @@ import Testing
   import Android
 #endif
 
-/// Spec/Semantics.md, P5, and CommandLine.md: a directory that everybody may write to, such as a volume of a container.
+/// Spec/Semantics.md, P5, and CommandLine.md: a directory that is writable by all users, such as a container's volume.
 @Suite struct WorldWritableTests {
   let tool: Tool
 
@@ -22,7 +22,7 @@ import Testing
     guard chmod(tool.directory.url("cache").path, 0o777) == 0 else { throw Tool.Failure(message: "chmod: \(errno)") }
   }
 
-  /// Every verb that opens a directory, in an order in which each has something to do.
+  /// Every operation that opens a directory, in an order in which each of them has an effect.
   private static let commands = [
     ["store", "--ttl", "0", "cache", "key"], ["load", "cache", "key"], ["touch", "cache", "key"],
     ["lock", "cache", "key"],

@@ -2,12 +2,12 @@ package import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// Sees what the calls of a store do to its directory, by looking at it between them. For one thread.
+/// Records the changes that a store's calls make to a directory, by reading it between calls of one thread.
 package final class CallRecorder: Sendable {
   private struct State {
     var reader: DiskReader
     var recording: Recording
-    /// Whether a call has been made since that may have changed something.
+    /// A Boolean value that indicates whether a call since the last read may have changed something.
     var mayHaveChanged = false
   }
 
@@ -16,8 +16,8 @@ package final class CallRecorder: Sendable {
   private let seesMemory: Bool
 
   /// - Parameters:
-  ///   - top: a directory, absolute and without links. What it holds now is on the medium.
-  ///   - seesMemory: whether to look at each step in shared memory, too, and at the control file.
+  ///   - top: The absolute path of a directory, without symbolic links. Its current content is on the medium.
+  ///   - seesMemory: A Boolean value that indicates whether steps in shared memory and the control file are recorded.
   package init(top: String, seesMemory: Bool = false) {
     var reader = DiskReader(top: top, readsControlFile: seesMemory)
     _ = reader.read()
@@ -26,7 +26,7 @@ package final class CallRecorder: Sendable {
     state = Mutex(State(reader: reader, recording: Recording(base: reader.image)))
   }
 
-  /// The door to the file system, which the store under test gets.
+  /// The interface to the file system for the store under test.
   package var files: Files {
     Files { [self] call, location in
       noteCall(call, location)
@@ -34,10 +34,10 @@ package final class CallRecorder: Sendable {
     }
   }
 
-  /// Operation `number` begins.
+  /// Records the start of operation `number`.
   package func begin(_ number: Int) { note(.began(number)) }
 
-  /// Operation `number` has answered.
+  /// Records the answer of operation `number`.
   package func end(_ number: Int) { note(.ended(number)) }
 
   package var recording: Recording { state.withLock { $0.recording } }
@@ -64,7 +64,7 @@ package final class CallRecorder: Sendable {
       case .open, .openUnnamed, .write, .truncate, .rename, .renameNoReplace, .renameExchange, .link, .linkUnnamed,
         .unlink, .makeDirectory, .removeDirectory, .allocate, .allocateRange, .reserve, .punchHole:
         state.mayHaveChanged = true
-      // Stripes that are taken and freed are seen with what comes next. A wipe takes a thousand of them.
+      // Acquired and released stripes are recorded with the next change, because a wipe acquires a thousand of them.
       case .announce, .exchangeEntry, .markDead, .growIndex, .map:
         if seesMemory { state.mayHaveChanged = true }
       default: break

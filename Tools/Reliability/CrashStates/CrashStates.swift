@@ -1,17 +1,17 @@
-/// Walks through a recording and tells at each point what a power cut there may leave.
+/// Replays a recording and computes, at each point, the states that a power cut may leave.
 package struct CrashStates: Sendable {
   private let model: DiskModel
   private var durable: DiskImage
   private var pending: [DiskChange] = []
 
-  /// - Parameter names: of files that were there at the beginning, and that every state leaves out.
+  /// - Parameter names: The names of initial files that every state omits.
   package init(of base: DiskImage, under model: DiskModel, leavingOut names: Set<String> = []) {
     self.model = model
     durable = base
     durable.leaveOut(names)
   }
 
-  /// A change is made.
+  /// Applies a change.
   package mutating func apply(_ change: DiskChange) {
     if case .sync(let number, _) = change {
       let forced = model.forced(bySyncOf: number, among: pending)
@@ -23,7 +23,7 @@ package struct CrashStates: Sendable {
     }
   }
 
-  /// A system that has cut a file has forgotten what it was to write behind the cut: that does not come back after it.
+  /// Drops pending data after the end of a file that was truncated, because the system no longer writes it.
   private mutating func dropWhatWasCut(at index: Int) {
     guard case .cut(let file, let byteCount) = pending[index] else { return }
     for earlier in 0..<index {
@@ -33,11 +33,11 @@ package struct CrashStates: Sendable {
     }
   }
 
-  /// What a power cut may leave now.
+  /// Returns the states that a power cut at this point may leave.
   ///
   /// - Parameters:
-  ///   - limit: how many states there are at the most, or little more.
-  ///   - most: how many of them are built, chosen by chance.
+  ///   - limit: The approximate maximum number of states.
+  ///   - most: The number of states to build, chosen at random.
   package func states(
     limit: Int, most: Int = .max, using generator: inout some RandomNumberGenerator
   ) -> [DiskTree] {

@@ -1,31 +1,31 @@
-/// One thing that a system call does to a disk, in units that a power cut keeps or loses whole.
+/// A change of a system call to a disk, in units that a power cut keeps or loses as a whole.
 package enum DiskChange: Hashable, Sendable {
-  /// Names that one call gives, moves or takes; all at once.
+  /// The names that one call adds, moves or removes atomically.
   case entries([Entry])
   /// Bytes within one block.
   ///
-  /// - extends: whether the file did not reach so far before.
+  /// - extends: A Boolean value that indicates whether the file was shorter before.
   case data(file: Int, offset: Int, bytes: [UInt8], extends: Bool)
-  /// A file gets longer by zeros.
+  /// A file is extended with zeros.
   case size(file: Int, byteCount: Int)
-  /// A file loses what lies behind.
+  /// A file is truncated.
   case cut(file: Int, byteCount: Int)
   /// A file or a directory is synced.
   case sync(Int, isDirectory: Bool)
 
-  /// A name in a directory that comes to stand for another file or directory, or for none.
+  /// A directory entry with a new target, or without a target if the name is removed.
   package struct Entry: Hashable, Sendable {
     package var directory: Int
     package var name: String
     package var target: Int?
     package var isDirectory: Bool
-    /// What the name stood for.
+    /// The previous target.
     package var replaced: Int?
   }
 }
 
 extension DiskChange {
-  /// Cuts what is written where devices and file systems may tear it: behind the first sector, and between blocks.
+  /// Splits data where devices and file systems may tear a write: after the first sector, and between blocks.
   static func data(file: Int, range: Range<Int>, of content: FileImage, extends: Bool) -> [DiskChange] {
     var changes: [DiskChange] = []
     var start = range.lowerBound

@@ -1,18 +1,19 @@
-/// Files and directories by numbers that are never given twice; names are kept apart from what they stand for, as disks
-/// keep them.
+/// Files and directories by numbers that are never reused.
+///
+/// Names are stored separately from their targets, as on disks.
 package struct DiskImage: Sendable {
-  /// The directory that all others lie below.
+  /// The number of the top directory.
   package static let root = 0
 
   var directories: [Int: [String: Int]] = [root: [:]]
   var files: [Int: FileImage] = [:]
 
-  /// What a call has done that made `next` of this.
+  /// Returns the changes of the call that turned this image into `next`.
   func changes(to next: DiskImage) -> [DiskChange] {
     var entries: [DiskChange.Entry] = []
     for directory in Set(directories.keys).union(next.directories.keys).sorted() {
       let (before, after) = (directories[directory] ?? [:], next.directories[directory] ?? [:])
-      // What was in a directory that is gone does not matter.
+      // Entries of a removed directory do not matter.
       guard next.directories[directory] != nil else { continue }
       for name in Set(before.keys).union(after.keys).sorted() where before[name] != after[name] {
         let isDirectory = after[name].map(next.isDirectory) ?? false
@@ -49,10 +50,10 @@ package struct DiskImage: Sendable {
     return changes
   }
 
-  /// From the first that differs to the last. In whole sectors: one that is written later holds what earlier calls have
-  /// written to it, too.
+  /// Returns the range from the first changed sector to the last. Only whole sectors change, because a sector that is
+  /// written later also contains the bytes of earlier calls.
   ///
-  /// - Returns: bytes of the page; nil if it is the same.
+  /// - Returns: The bytes of the page, or `nil` if the page is unchanged.
   private static func changedSectors(_ before: ArraySlice<UInt8>, _ after: ArraySlice<UInt8>) -> Range<Int>? {
     guard !FileImage.areSame(before, after) else { return nil }
     let changed = stride(from: 0, to: FileImage.pageByteCount, by: 512).filter {
@@ -72,11 +73,11 @@ package struct DiskImage: Sendable {
     case .entries(let entries):
       for entry in entries {
         directories[entry.directory, default: [:]][entry.name] = entry.target
-        // It may be found empty, but it is found to be a directory.
+        // A power cut may leave the directory empty, but it is still a directory.
         if entry.isDirectory, let target = entry.target { directories[target] = directories[target] ?? [:] }
       }
     case .data(let file, let offset, let bytes, let extends):
-      // Where sizes are kept apart from data, what lies behind the end is not seen until the size is there too.
+      // If sizes are stored separately from data, bytes after the end become visible only with the new size.
       let end = extends && !dataExtends ? min(offset + bytes.count, files[file]?.byteCount ?? 0) : offset + bytes.count
       guard end > offset else { return }
       files[file, default: FileImage()].replace(at: offset, with: bytes[..<(end - offset)])
@@ -86,7 +87,7 @@ package struct DiskImage: Sendable {
     }
   }
 
-  /// What can be reached from the root.
+  /// The files and directories that can be reached from the root.
   package var tree: DiskTree {
     var tree = DiskTree()
     add(Self.root, at: "", to: &tree)

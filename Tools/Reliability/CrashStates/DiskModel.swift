@@ -1,23 +1,23 @@
-/// What a file system keeps of changes that were not synced.
+/// The rules by which a file system persists changes that were not synced.
 package enum DiskModel: String, CaseIterable, Sendable {
-  /// Metadata gets to the medium in order: the journal. A sync takes along what came before it. Data of files is
-  /// written at any time, but before a rename that replaces another file (the default `auto_da_alloc`). A file is
-  /// as long as the data that was written.
+  /// Metadata reaches the medium in order, by the journal. A sync includes all earlier metadata. File data is written
+  /// at any time, but before a rename that replaces another file (the default `auto_da_alloc`). The written data
+  /// determines the length of a file.
   case ext4
-  /// Nothing is in order: names, data and sizes get to the medium each by itself. A sync takes along the data and the
-  /// size of the one file, or the names in the one directory. xfs and btrfs are not that weak; POSIX is.
+  /// Changes reach the medium in any order: names, data and sizes independently. A sync covers only the data and the
+  /// size of one file, or the names in one directory. POSIX permits this, but xfs and btrfs are stronger.
   case weak
 
-  /// Whether the data that was written says how long a file is.
+  /// A Boolean value that indicates whether the written data determines the length of a file.
   var dataExtends: Bool { self == .ext4 }
 
-  /// The changes that get to the medium each by itself.
+  /// Returns the parts of a change that reach the medium independently.
   func units(of change: DiskChange) -> [DiskChange] {
     guard self == .weak, case .data(let file, let offset, let bytes, true) = change else { return [change] }
     return [.size(file: file, byteCount: offset + bytes.count), change]
   }
 
-  /// Which of the pending changes a sync of a file or directory puts on the medium.
+  /// Returns the pending changes that a sync of a file or directory writes to the medium.
   func forced(bySyncOf number: Int, among pending: [DiskChange]) -> Set<Int> {
     switch self {
     case .weak: return Set(pending.indices.filter { pending[$0].isPart(of: number) })
@@ -29,7 +29,7 @@ package enum DiskModel: String, CaseIterable, Sendable {
     }
   }
 
-  /// All metadata up to one change, and the data that has to precede it.
+  /// Returns all metadata up to a change, and the data that must precede it.
   fileprivate func withReplacingData(metadata last: Int, among pending: [DiskChange]) -> Set<Int> {
     let metadata = pending.indices.filter { $0 <= last && pending[$0].isMetadata }
     let replacing = Set(metadata.flatMap { pending[$0].replacingFiles })
@@ -43,8 +43,8 @@ package enum DiskModel: String, CaseIterable, Sendable {
 // MARK: - Subsets
 
 extension DiskModel {
-  /// Sets of pending changes that a power cut may leave on the medium. These are all such sets, up to `limit`; above
-  /// that, the plainest and a random choice of others.
+  /// Returns sets of pending changes that a power cut may leave on the medium: all such sets up to `limit`, otherwise
+  /// the simplest ones and a random selection.
   func survivors(
     of pending: [DiskChange], limit: Int, using generator: inout some RandomNumberGenerator
   ) -> [Set<Int>] {
@@ -73,10 +73,10 @@ extension DiskModel {
     }
     let all = Set(items)
     var sets: [Set<Int>] = [[], all]
-    // Of very many, some.
+    // Only a random selection of single items, because there may be very many.
     for item in items.shuffled(using: &generator).prefix(limit) { sets += [[item], all.subtracting([item])] }
     for _ in 0..<limit {
-      // Some files are written back as a whole, some not at all, some in part.
+      // Some files are written back completely, some not, and some in part.
       var densities: [Int: Double] = [:]
       for file in Set(items.map { pending[$0].place }).sorted() {
         densities[file] = [0, 1, Double.random(in: 0.1...0.9, using: &generator)].randomElement(using: &generator)
@@ -96,7 +96,7 @@ extension DiskChange {
     }
   }
 
-  /// Whether it changes this file's content or length, or a name in this directory.
+  /// Returns whether the change affects the file's content or length, or a name in the directory.
   fileprivate func isPart(of number: Int) -> Bool {
     switch self {
     case .entries(let entries): entries.contains { $0.directory == number }
@@ -105,7 +105,7 @@ extension DiskChange {
     }
   }
 
-  /// The file that it changes; of names, the first directory.
+  /// The changed file, or the first changed directory for names.
   fileprivate var place: Int {
     switch self {
     case .entries(let entries): entries.first?.directory ?? DiskImage.root
@@ -119,7 +119,7 @@ extension DiskChange {
     return isPart(of: number)
   }
 
-  /// Files that take the place of others, which are gone then: not of those that they are exchanged with.
+  /// The files that replace other files. Exchanged files do not count, because both keep a name.
   fileprivate var replacingFiles: [Int] {
     guard case .entries(let entries) = self else { return [] }
     let kept = Set(entries.compactMap(\.target))

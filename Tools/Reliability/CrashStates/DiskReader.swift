@@ -10,17 +10,17 @@ internal import Posix
   internal import Android
 #endif
 
-/// Reads a directory again and again, and numbers what it finds.
+/// Reads a directory repeatedly and assigns numbers to its files.
 struct DiskReader {
   let top: String
-  /// Whether the control file is read again and again: what other processes would see of it in memory.
+  /// A Boolean value that indicates whether the control file is read each time, as other processes see it in memory.
   let readsControlFile: Bool
   private var numbers: [ino_t: Int] = [:]
   private var nextNumber = DiskImage.root + 1
   private(set) var image = DiskImage()
-  /// Paths below the top, as they were when it was last read.
+  /// The paths relative to the top at the last read.
   private(set) var paths: [String: Int] = [:]
-  /// Paths that files had before: what is open under one of them goes on to be synced under it.
+  /// The former paths of files. A file that was opened under such a path is still synced under it.
   private(set) var formerPaths: [String: Int] = [:]
 
   init(top: String, readsControlFile: Bool) {
@@ -28,7 +28,7 @@ struct DiskReader {
     self.readsControlFile = readsControlFile
   }
 
-  /// - Returns: what has changed since.
+  /// - Returns: The changes since the last read.
   mutating func read() -> [DiskChange] {
     let before = image
     var next = DiskImage()
@@ -37,7 +37,7 @@ struct DiskReader {
     paths = ["": DiskImage.root]
     read(DiskImage.root, "", into: &next, &seen)
     readUnnamed(into: &next, &seen)
-    // The file system may give a number that was freed to another file.
+    // The file system may reuse the inode number of a removed file.
     numbers = seen
     image = next
     return before.changes(to: next)
@@ -60,7 +60,7 @@ struct DiskReader {
       if status.st_mode & S_IFMT == S_IFDIR {
         read(number, relative, into: &next, &seen)
       } else if !readsControlFile, name == ".blobcache", let known = image.files[number] {
-        // Once it has its name it is only changed in memory. Nothing in it need last.
+        // A control file with a name is only changed in memory, and its content need not be durable.
         next.files[number] = known
       } else {
         next.files[number] = Self.content(of: full, status, image.files[number])
@@ -68,8 +68,8 @@ struct DiskReader {
     }
   }
 
-  /// The file that this process is writing and that has no name yet: by its descriptor, which the kernel shows as a
-  /// link to where it was made. Only Linux has such files.
+  /// Reads the unnamed file that this process is writing, by its descriptor. The kernel shows it as a link to the
+  /// directory of its creation. Only Linux has such files.
   private mutating func readUnnamed(into next: inout DiskImage, _ seen: inout [ino_t: Int]) {
     let descriptors = "/proc/self/fd"
     for name in Self.names(in: descriptors) {
@@ -107,7 +107,7 @@ struct DiskReader {
   private static func content(of path: String, _ status: stat, _ before: FileImage?) -> FileImage {
     let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
     guard descriptor >= 0 else {
-      // The store that is being watched holds a lease on it, and so has it open.
+      // The store under test has a lease on the file, so one of this process's descriptors is open on it.
       let leased = errno == EWOULDBLOCK ? leasedDescriptor(of: status) : nil
       return leased.map { content(of: $0, status, before) } ?? FileImage()
     }
@@ -119,7 +119,7 @@ struct DiskReader {
     FileImage(of: descriptor, byteCount: Int(status.st_size), sharingWith: before)
   }
 
-  /// A descriptor of this process that is open on a file.
+  /// Returns a descriptor of this process that is open on the file.
   private static func leasedDescriptor(of file: stat) -> CInt? {
     (0..<1024).first { descriptor in
       var status = stat()

@@ -8,7 +8,7 @@
   internal import Android
 #endif
 
-/// What a power cut leaves, as it is found.
+/// The files and directories after a power cut.
 package struct DiskTree: Hashable, Sendable {
   struct File: Hashable, Sendable {
     var path: String
@@ -18,13 +18,13 @@ package struct DiskTree: Hashable, Sendable {
   var directories: [String] = []
   var files: [File] = []
 
-  /// A call that failed while the tree was built.
+  /// A system call that failed while the tree was built.
   struct CannotBuild: Error {
     let path: String
     let errno: Int32
   }
 
-  /// Makes the directory `top` with all that is in the tree.
+  /// Creates the directory `top` with the content of the tree.
   package func build(at top: String) throws {
     try makeDirectory(top)
     for directory in directories { try makeDirectory(top + "/" + directory) }

@@ -8,21 +8,21 @@
   internal import Android
 #endif
 
-/// The content of a file, by pages. A page of zeros takes no room, so files may be large and sparse.
+/// The content of a file in pages, without pages of zeros so that files may be large and sparse.
 package struct FileImage: Hashable, Sendable {
   static let pageByteCount = 4096
   private static let zeros = [UInt8](repeating: 0, count: pageByteCount)
 
   private(set) var byteCount = 0
-  /// By number; behind the end of the file, a page has zeros.
+  /// The pages by number. The bytes after the end of the file are zeros.
   private var pages: [Int: [UInt8]] = [:]
 
-  /// - Parameter other: with which to share the pages that are the same.
+  /// - Parameter other: The image with which identical pages are shared.
   init(of descriptor: CInt, byteCount: Int, sharingWith other: FileImage?) {
     self.byteCount = byteCount
     var offset = 0
     while offset < byteCount {
-      // What is a hole, or was never written, has no pages. Where the file system cannot tell, all are read.
+      // Holes have no pages. If the file system does not report holes, all pages are read.
       let start = Int(lseek(descriptor, off_t(offset), Self.seekData))
       if start < 0, errno == ENXIO { return }
       let hole = start < 0 ? -1 : Int(lseek(descriptor, off_t(start), Self.seekHole))
@@ -34,7 +34,7 @@ package struct FileImage: Hashable, Sendable {
     }
   }
 
-  // The C library declares them for some programs only.
+  // The C library declares these constants only with certain feature test macros.
   #if canImport(Darwin)
     private static let (seekData, seekHole): (CInt, CInt) = (4, 3)
   #else
@@ -63,7 +63,7 @@ package struct FileImage: Hashable, Sendable {
     pages[number] = Self.areSame(page[...], Self.zeros[...]) ? nil : page
   }
 
-  /// - Parameter range: within the file.
+  /// - Parameter range: A range within the file.
   func bytes(in range: Range<Int>) -> [UInt8] {
     guard !range.isEmpty else { return [] }
     var bytes: [UInt8] = []
@@ -84,7 +84,7 @@ package struct FileImage: Hashable, Sendable {
     }
   }
 
-  /// Puts bytes there, and makes the file longer if it ends before.
+  /// Writes bytes at an offset, and extends the file if necessary.
   mutating func replace(at offset: Int, with bytes: ArraySlice<UInt8>) {
     var (offset, rest) = (offset, bytes)
     byteCount = max(byteCount, offset + rest.count)
@@ -111,8 +111,8 @@ package struct FileImage: Hashable, Sendable {
     }
   }
 
-  /// Whether two pieces of the same length have the same bytes. By the C library: without optimization, a look at each
-  /// would take longer than all else.
+  /// Returns whether two slices of the same length are equal. Uses `memcmp`, because a loop over the bytes would
+  /// dominate the run time of an unoptimized build.
   static func areSame(_ first: ArraySlice<UInt8>, _ second: ArraySlice<UInt8>) -> Bool {
     first.withUnsafeBytes { first in
       second.withUnsafeBytes { second in
@@ -121,7 +121,7 @@ package struct FileImage: Hashable, Sendable {
     }
   }
 
-  /// Hashes bytes at once: element by element takes longer than all the rest.
+  /// Hashes whole pages, because hashing single elements would dominate the run time.
   package func hash(into hasher: inout Hasher) {
     hasher.combine(byteCount)
     for number in pages.keys.sorted() {
@@ -130,7 +130,7 @@ package struct FileImage: Hashable, Sendable {
     }
   }
 
-  /// - Returns: false if a call failed, which has left its errno.
+  /// - Returns: `false` if a call failed. The error is in `errno`.
   func write(to descriptor: CInt) -> Bool {
     guard ftruncate(descriptor, off_t(byteCount)) == 0 else { return false }
     return pages.allSatisfy { number, page in

@@ -1,4 +1,4 @@
-/// What operations did to a directory, in order.
+/// The changes that operations made to a directory, in order.
 package struct Recording: Sendable {
   package enum Event: Hashable, Sendable {
     case change(DiskChange)
@@ -6,11 +6,11 @@ package struct Recording: Sendable {
     case ended(Int)
   }
 
-  /// What was on the medium when it began.
+  /// The content of the medium at the beginning.
   package var base: DiskImage
   package var events: [Event] = []
 
-  /// The recording of a program that leaves certain syncs out: the mistakes that the checks must notice.
+  /// Returns the recording of a program that omits certain syncs, a mistake that the checks must detect.
   package func withoutSyncs(ofDirectories: Bool) -> Recording {
     var changed = self
     changed.events.removeAll { event in

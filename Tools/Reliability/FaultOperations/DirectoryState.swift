@@ -8,36 +8,36 @@ internal import SystemPackage
   internal import Foundation
 #endif
 
-/// How one key stands.
+/// The state of one key.
 public enum KeyState: Codable, Hashable, Sendable {
   case absent
   case record(payload: String, refCount: UInt32, ttl: UInt64, updateTime: UInt64)
   case damaged
-  /// A stream whose writer is gone.
+  /// A stream whose writer has died.
   case abandoned
 }
 
 extension KeyState {
-  /// When the record was last stored or used.
+  /// The time at which the record was last stored or used.
   public var timeOfUse: UInt64? {
     if case .record(_, _, _, let updateTime) = self { updateTime } else { nil }
   }
 
-  /// The same at another time of use.
+  /// The state with a time of use of zero.
   public var withoutTime: KeyState {
     guard case .record(let payload, let refCount, let ttl, _) = self else { return self }
     return .record(payload: payload, refCount: refCount, ttl: ttl, updateTime: 0)
   }
 }
 
-/// Everything that lies in a directory.
+/// The complete content of a directory.
 public struct DirectoryState: Codable, Equatable, Sendable {
-  /// By key; none of them is absent.
+  /// The states by key, without keys that are absent.
   public var keys: [String: KeyState] = [:]
   public var temporary: [String] = []
   public var quarantined: [String] = []
   public var foreign: [String] = []
-  /// What could not be read.
+  /// The files that cannot be read.
   public var unreadable: [String] = []
 
   public init() {}
@@ -46,8 +46,9 @@ public struct DirectoryState: Codable, Equatable, Sendable {
 }
 
 extension DirectoryState {
-  /// Reads every byte of a directory and changes nothing. Which files are records, and whether they are sound, the
-  /// library says; what they hold is read here.
+  /// Reads every byte of a directory without changing it.
+  ///
+  /// The library determines which files are records and whether they are valid, but their content is read here.
   public init(inspecting settings: StoreSettings) throws {
     self.init()
     let store = try settings.makeStore { $0.access.createsDirectory = true }
@@ -80,9 +81,9 @@ extension DirectoryState {
     self = state
   }
 
-  /// What lies behind a record's header, in its file or in its pack.
+  /// Returns the bytes after a record's header, from its file or its pack.
   ///
-  /// - Returns: nil if it cannot be read.
+  /// - Returns: The bytes, or `nil` if they cannot be read.
   private static func body(of entry: RecordEntry, in root: URL) -> Data? {
     let url = root.appending(path: entry.file)
     guard let place = entry.packed else {
@@ -93,12 +94,12 @@ extension DirectoryState {
     let byteCount = Int(entry.fileSize) - RecordHeader.byteCount
     let largest = PackLayout.recordHeaderByteCount + PackLayout.largestNameByteCount + byteCount
     guard let file = try? FileDescriptor.open(FilePath(url.path), .readOnly, options: .closeOnExec) else { return nil }
-    // There is nothing to lose.
+    // The file is only read, so errors of the close do not matter.
     defer { try? file.close() }
     var bytes = Data(count: largest)
     let count = bytes.withUnsafeMutableBytes { try? file.read(fromAbsoluteOffset: Int64(start), into: $0) }
     guard let count, count >= PackLayout.recordHeaderByteCount else { return nil }
-    // The highest byte of the sequence's word is the length of the name.
+    // The most significant byte of the word with the sequence is the length of the name.
     let body = bytes.prefix(count).dropFirst(PackLayout.recordHeaderByteCount + Int(bytes[15])).prefix(byteCount)
     return body.count == byteCount ? body : nil
   }

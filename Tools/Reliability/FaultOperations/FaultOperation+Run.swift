@@ -5,28 +5,28 @@ internal import Logging
 package import Posix
 public import SystemPackage
 
-/// How the stores of fault tests are configured: nothing depends on the time or on the volume.
+/// The configuration of stores in fault tests, which does not depend on the time or on the volume.
 public struct StoreSettings: Sendable {
   public var directory: FilePath
-  /// When everything happens.
+  /// The time of all operations.
   public var now = UnixTime(seconds: standardTime)
   public var durability = BlobStore.Durability.automatic
   public var lockTimeout: Duration = .seconds(5)
   public var format = BlobStore.RecordFormat.checksummed
   public var recycles = true
-  /// Whether the store has made a change before: the first change takes nothing from the recycling bin.
+  /// A Boolean value that indicates whether the store makes a change first, as the first one never uses the bin.
   public var warmsUp = false
-  /// Whether small records lie in packs.
+  /// A Boolean value that indicates whether small records are stored in packs.
   public var packs = false
-  /// Whether each collection makes a checkpoint of the packs, however little has come. A chunk has one record then.
+  /// A Boolean value that indicates whether each collection writes a checkpoint, so a chunk contains one record.
   public var checkpoints = false
-  /// Where a test that watches the calls does so.
+  /// The interface to the file system, for tests that observe the calls.
   package var files = Files()
 
-  /// The Unix seconds at which tests happen that say nothing else.
+  /// The default time of tests, in Unix seconds.
   public static let standardTime: Int64 = 1_700_000_000
 
-  /// What a record takes at the most that is packed, where any is.
+  /// The size of the largest packed record if packing is enabled.
   public static let largestPackedByteCount = 4096
 
   public init(directory: FilePath) {
@@ -55,9 +55,9 @@ public struct StoreSettings: Sendable {
 }
 
 extension FaultOperation {
-  /// Runs the operation with a store of its own.
+  /// Runs the operation with a separate store.
   ///
-  /// - Parameter look: called after the operation, while the store is still open.
+  /// - Parameter look: A closure that is called after the operation, while the store is still open.
   public func run(_ settings: StoreSettings, thenWhileOpen look: () -> Void = {}) -> OperationResult {
     do {
       let store = try settings.makeStore {
@@ -80,7 +80,7 @@ extension FaultOperation {
     }
   }
 
-  /// Changes nothing, under a stripe that no other process takes. Its failures do not concern the operation.
+  /// Touches an absent key whose stripe only this process uses. Failures do not concern the operation.
   private func warmUp(_ store: BlobStore) {
     switch self {
     case .store, .storePieces, .storeVisibly: break
@@ -150,7 +150,7 @@ extension FaultOperation {
 }
 
 extension BlobFollower {
-  /// All of the payload.
+  /// Returns the complete payload.
   fileprivate func payload() throws(BlobStoreError) -> Data {
     var payload = Data()
     do {

@@ -1,14 +1,14 @@
 public import BlobStore
 
-/// One operation of a store, as the fault tests run it.
+/// An operation of a store that the fault tests run.
 public enum FaultOperation: Hashable, Sendable {
   case store(String, PayloadName, locks: BlobStore.LockPolicy = .none)
-  /// By a writer, in two pieces.
+  /// A store by a writer, in two pieces.
   case storePieces(String, PayloadName, locks: BlobStore.LockPolicy = .none)
-  /// By a writer that is seen while it writes, in two pieces, beside a follower.
+  /// A store by a writer that is visible while it writes, in two pieces, with a concurrent follower.
   case storeVisibly(String, PayloadName, locks: BlobStore.LockPolicy = .none)
-  /// With a limit that the blob fills alone, so that the store starts a collection. It waits for its end. Every other
-  /// record that may be evicted is.
+  /// A store with a limit that the blob fills completely, so that the store starts a collection and waits for its
+  /// end. All other records that may be evicted are evicted.
   case storeAtLimit(String, PayloadName)
   case load(String, touching: Bool)
   case touch(String)
@@ -16,17 +16,17 @@ public enum FaultOperation: Hashable, Sendable {
   case unlock(String, force: Bool = false)
   case remove(String)
   case removeAll(BlobStore.RemovalScope)
-  /// With a limit, one that is exceeded by any record: everything that may be evicted is.
+  /// A collection. With `evicting`, its limit is below the size of any record, so everything that may be evicted is.
   case collect(evicting: Bool)
   case verify
-  /// A load whose policy is to move damaged files to the quarantine.
+  /// A load with the policy that moves damaged files to the quarantine.
   case quarantine(String)
 }
 
 // MARK: - Command line
 
 extension FaultOperation: CustomStringConvertible {
-  /// The words that stand for the operation on a command line.
+  /// The command line arguments of the operation.
   public var arguments: [String] {
     switch self {
     case .store(let key, let payload, let locks):
@@ -51,7 +51,7 @@ extension FaultOperation: CustomStringConvertible {
 
   public var description: String { arguments.joined(separator: " ") }
 
-  /// - Returns: nil for words that stand for no operation.
+  /// - Returns: The operation, or `nil` if the arguments do not describe one.
   public init?(arguments: [String]) {
     guard let verb = arguments.first else { return nil }
     let words = arguments.dropFirst()

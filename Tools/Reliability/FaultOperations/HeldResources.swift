@@ -6,23 +6,23 @@ internal import BlobStore
   internal import Foundation
 #endif
 
-/// What this process holds of a directory: Linux tells in /proc, and so no call touches the directory.
+/// The resources of a directory that this process holds, read from /proc so that no call touches the directory.
 public struct HeldResources: Codable, Hashable, Sendable {
-  /// Paths of open files and directories below the root, and of the root itself.
+  /// The paths of open files and directories: the root and everything below it.
   public var descriptors: [String] = []
-  /// File locks, wherever they lie, but for those of a session, and stripes that are held.
+  /// The locks on these files, except the locks of a session, and the stripes that are held.
   public var locks: [String] = []
 
   public init() {}
 
-  /// - Parameter root: absolute and without links, as the kernel shows it.
+  /// - Parameter root: The absolute path without symbolic links, as the kernel reports it.
   public init(below root: String) {
     let processDirectory = "/proc/self"
-    // Without /proc nothing is known, and nothing is reported.
+    // Without /proc nothing is reported.
     let numbers = (try? FileManager.default.contentsOfDirectory(atPath: processDirectory + "/fd")) ?? []
     for number in numbers {
       let link = "\(processDirectory)/fd/\(number)"
-      // The listing's own descriptor is closed by now.
+      // The descriptor of the listing itself is closed by now.
       guard let path = try? FileManager.default.destinationOfSymbolicLink(atPath: link), path.hasPrefix(root) else {
         continue
       }
@@ -35,7 +35,7 @@ public struct HeldResources: Codable, Hashable, Sendable {
     locks += Self.heldStripes(of: root + "/.blobcache")
   }
 
-  /// Whether a lock is one that a store keeps until it closes the control file: Spec/ControlFile.md, "Sessions".
+  /// Returns whether a store holds the lock until it closes the control file: Spec/ControlFile.md, "Sessions".
   private static func isOfSession(_ line: Substring) -> Bool {
     let words = line.split(separator: " ")
     guard words.count >= 3, words.contains("OFDLCK"), let first = Int64(words[words.count - 2]) else { return false }
@@ -44,7 +44,7 @@ public struct HeldResources: Codable, Hashable, Sendable {
       : first >= ControlLayout.sessionByteOffset
   }
 
-  /// The stripes whose words are not 0.
+  /// Returns the stripes whose words are not 0.
   private static func heldStripes(of path: String) -> [String] {
     guard let content = FileManager.default.contents(atPath: path), content.count == ControlLayout.byteCount else {
       return []

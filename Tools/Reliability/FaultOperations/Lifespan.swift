@@ -11,15 +11,15 @@ package import Posix
   internal import Android
 #endif
 
-/// Counts the system calls of a process and its steps in shared memory, and kills it before one of them.
+/// Counts the system calls and shared memory steps of a process, and kills the process before a given step.
 package final class Lifespan: Sendable {
   private let seen = Lock<[SystemCall]>([])
   private let last: Int?
 
-  /// - Parameter last: the step before which it is killed, counted from 1; nil for a process that lives on.
+  /// - Parameter last: The step before which the process is killed, counted from 1, or `nil` to let it run.
   package init(endsBefore last: Int? = nil) { self.last = last }
 
-  /// The names of what was made so far, in order.
+  /// The names of the steps so far, in order.
   package var steps: [String] { seen.withLock { $0.map(\.rawValue) } }
 
   package var files: Files {

@@ -1,11 +1,11 @@
 internal import BlobStore
 
-/// What the documentation of the operations says, for one key at `StoreSettings.standardTime`; written without the
+/// The documented effects of the operations on one key at `StoreSettings.standardTime`, implemented without the
 /// library.
 public enum OperationModel {
   public struct Step: Hashable, Sendable {
     public var state: KeyState
-    /// nil where the operation is about many keys, and its outcome says nothing of this one.
+    /// The result, or `nil` if the operation is on many keys and its result does not depend on this key.
     public var result: OperationResult?
 
     public init(state: KeyState, result: OperationResult?) {
@@ -14,10 +14,10 @@ public enum OperationModel {
     }
   }
 
-  /// The states and results that an operation on a key may have, the usual first.
+  /// Returns the states and results that an operation on a key may have, with the usual one first.
   ///
-  /// - Parameter isDisturbed: whether another operation is under way, or a fault happens. Then a load may leave the
-  ///   update time as it is, and an eviction may spare records that have changed since it looked.
+  /// - Parameter isDisturbed: A Boolean value that indicates whether another operation or a fault occurs. Then a load
+  ///   may not update the time of use, and an eviction may keep records that changed after it read them.
   public static func steps(
     _ operation: FaultOperation, on key: String, in state: KeyState, isDisturbed: Bool
   ) -> [Step] {
@@ -31,11 +31,11 @@ public enum OperationModel {
       return [stored(payload, policy, over: state)]
     case .storeVisibly(let target, let payload, let policy):
       guard concerns(target) else { return same() }
-      // Cut off, it leaves nothing or a stream without a writer, which a collection removes.
+      // If it is interrupted, it leaves no record or a stream without a writer, which a collection removes.
       let half = [KeyState.absent, .abandoned].map { Step(state: $0, result: nil) }
       return [stored(payload, policy, over: state)] + (isDisturbed ? half : [])
     case .storeAtLimit(let target, let payload):
-      // The eviction that a store starts spares the record that was stored.
+      // The eviction that a store starts keeps the stored record.
       return concerns(target)
         ? steps(.store(target, payload), on: key, in: state, isDisturbed: isDisturbed)
         : steps(.collect(evicting: true), on: key, in: state, isDisturbed: isDisturbed)
@@ -75,7 +75,7 @@ public enum OperationModel {
         }
       return isRemoved ? [Step(state: .absent, result: nil)] : same()
     case .collect(let evicting):
-      // A damaged file stays until it is old, which none is here.
+      // A damaged file stays until it is old. The files in these tests are not.
       if state == .damaged || locks(state) > 0 { return same() }
       if state == .abandoned { return [Step(state: .absent, result: nil)] }
       guard evicting || !isLive(state) else { return same() }
@@ -121,7 +121,7 @@ public enum OperationModel {
 }
 
 extension FaultOperation {
-  /// Whether it is about one key, and so takes effect at one call.
+  /// The key of an operation on one key, which takes effect at a single call.
   public var key: String? {
     switch self {
     case .store(let key, _, _), .storePieces(let key, _, _), .storeVisibly(let key, _, _), .storeAtLimit(let key, _),
@@ -135,6 +135,6 @@ extension FaultOperation {
 }
 
 extension OperationResult {
-  /// The result without the message for people.
+  /// The result without the message.
   public var essence: OperationResult { OperationResult(outcome, payload: payload) }
 }

@@ -1,8 +1,8 @@
-/// What an operation said of itself.
+/// The result that an operation reported.
 public struct OperationResult: Codable, Hashable, Sendable {
   public enum Outcome: String, Codable, Sendable {
     case done, notFound, notLocked, damaged
-    /// Others are at it.
+    /// Other processes hold the lock.
     case busy
     case failed
   }
@@ -10,9 +10,9 @@ public struct OperationResult: Codable, Hashable, Sendable {
   public var outcome: Outcome
   /// The digest of the payload that a load returned.
   public var payload: String?
-  /// The error's description, for people.
+  /// The description of the error, for people.
   public var message: String?
-  /// Why the system call failed, if one did.
+  /// The error of the system call that failed, if any.
   public var errno: Int32?
 
   public init(_ outcome: Outcome, payload: String? = nil, message: String? = nil, errno: Int32? = nil) {

@@ -4,7 +4,7 @@
   public import Foundation
 #endif
 
-/// Stands for the bytes of a payload, and tells it from all others.
+/// A name that determines the bytes of a payload and distinguishes it from all others.
 public struct PayloadName: Hashable, Sendable {
   public var tag: String
   public var byteCount: Int
@@ -14,7 +14,7 @@ public struct PayloadName: Hashable, Sendable {
     self.byteCount = byteCount
   }
 
-  /// The payload: pseudo-random words that the tag seeds, so that no part of one payload is found in another.
+  /// The payload: pseudorandom words seeded by the tag, so that no part of one payload occurs in another.
   public var bytes: Data {
     var state = tag.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
     var words = [UInt64](repeating: 0, count: byteCount / 8 + 1)
@@ -25,14 +25,14 @@ public struct PayloadName: Hashable, Sendable {
     return words.withUnsafeBytes { Data($0.prefix(byteCount)) }
   }
 
-  /// What an inspection shows of it.
+  /// The digest that an inspection reports for the payload.
   public var digest: String { PayloadDigest.of(bytes) }
 }
 
-/// Payloads as inspections and results show them: their size, and a hash that the record format does not use.
+/// The digest of payloads in inspections and results: the size, and a hash that the record format does not use.
 public enum PayloadDigest {
   public static func of(_ payload: Data) -> String {
-    // Word by word: this runs unoptimized, some times in each of thousands of runs.
+    // Hashes words, because this code runs without optimization several times in each of thousands of runs.
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325
     payload.withUnsafeBytes { bytes in
       var offset = 0

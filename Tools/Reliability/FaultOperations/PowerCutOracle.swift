@@ -1,37 +1,37 @@
 public import BlobStore
 
-/// What may be found after a power cut, by what has been asked for and answered until then. Lives outside of the volume
-/// that loses power.
+/// The states that are allowed after a power cut, derived from the operations and answers before it.
 ///
-/// For each key it remembers the states since the last one that the durability promises to keep. Written from
-/// Spec/Semantics.md, D, without the library.
+/// The oracle is stored outside of the volume that loses power. For each key it contains all states since the last
+/// guaranteed one. It implements Spec/Semantics.md, D, without the library.
 public struct PowerCutOracle: Sendable {
   private struct History {
-    /// As the operations left it.
+    /// The state after the operations.
     var current: KeyState
-    /// What may be found: the last state that must be on the medium, and those after it.
+    /// The allowed states: the last state that must be on the medium, and all later ones.
     var possible: Set<KeyState>
-    /// Whether a store or a removal without durability came after it. Then the record may be missing, damaged, or a
-    /// blob of that time with any header. After a removal it may be back, and its file may have been overwritten with
-    /// another blob.
+    /// A Boolean value that indicates whether a store or a removal without durability followed. Then the record may
+    /// be missing, damaged, or a blob of that time with any header. A removed record may reappear, and its file may
+    /// have been overwritten with another blob.
     var mayMiss = false
-    /// Whether a collection that moves the record in packs leaves it to the system when that is on the medium.
+    /// A Boolean value that indicates whether a collection that moves the record in packs does not sync it.
     var movesWithoutSync = false
 
     var latestUse: UInt64 { possible.compactMap(\.timeOfUse).max() ?? 0 }
   }
 
   public let durability: BlobStore.Durability
-  /// Whether small records lie in packs. Then their times of use may lie in an index that does not outlast a boot, and a
-  /// collection may move them.
+  /// A Boolean value that indicates whether small records are packed.
+  ///
+  /// Then a reboot may lose their times of use together with the index, and a collection may move the records.
   public let packs: Bool
   private var histories: [String: History] = [:]
-  /// The payloads of each key since the last state that the durability promises to keep.
+  /// The payloads of each key since the last state that the durability guarantees.
   private var stored: [String: Set<String>] = [:]
 
   /// - Parameters:
-  ///   - state: what is on the medium; stored without durability, unless it is locked.
-  ///   - packs: whether small records lie in packs.
+  ///   - state: The state on the medium, which was stored without durability except for locked records.
+  ///   - packs: A Boolean value that indicates whether small records are packed.
   public init(
     _ durability: BlobStore.Durability, keys: [String], on state: DirectoryState, packs: Bool = false
   ) {
@@ -51,7 +51,7 @@ public struct PowerCutOracle: Sendable {
 
   // MARK: - What happens
 
-  /// An operation begins, and may from now on be found half done.
+  /// Records the start of an operation, whose effects may be partly on the medium from then on.
   public mutating func begin(_ operation: FaultOperation) {
     for key in histories.keys {
       if operation.movesRecords, histories[key]?.movesWithoutSync == true { histories[key]?.mayMiss = true }
@@ -67,9 +67,9 @@ public struct PowerCutOracle: Sendable {
     }
   }
 
-  /// An operation has answered.
+  /// Records the answer of an operation.
   ///
-  /// - Returns: what is wrong with the answer.
+  /// - Returns: Descriptions of the mistakes in the answer.
   public mutating func end(_ operation: FaultOperation, _ result: OperationResult) -> [String] {
     var violations: [String] = []
     for key in histories.keys.sorted() {
@@ -97,7 +97,7 @@ public struct PowerCutOracle: Sendable {
 
   // MARK: - What is found
 
-  /// - Returns: what a power cut must not have left.
+  /// - Returns: Descriptions of the states that a power cut must not leave.
   public func violations(in found: DirectoryState) -> [String] {
     var violations: [String] = []
     for key in Set(keys).union(found.keys.keys).sorted() where !allows(found[key], of: key) {
@@ -144,7 +144,7 @@ extension PowerCutOracle {
 }
 
 extension FaultOperation {
-  /// Whether `full` is a promise about it: stores, removals and locks. Touches and collections may be undone.
+  /// A Boolean value that indicates whether `full` guarantees the operation. Touches and collections may be undone.
   fileprivate var isPromised: Bool {
     switch self {
     case .store, .storePieces, .storeVisibly, .storeAtLimit, .remove, .removeAll, .lock, .unlock: true
@@ -152,7 +152,7 @@ extension FaultOperation {
     }
   }
 
-  /// Whether records in packs may have another place after it.
+  /// A Boolean value that indicates whether the operation may move records in packs.
   fileprivate var movesRecords: Bool {
     switch self {
     case .collect, .storeAtLimit: true
@@ -160,7 +160,7 @@ extension FaultOperation {
     }
   }
 
-  /// Whether it puts a new file in the place of this key's: even one that is the same to the eye.
+  /// Returns whether the operation replaces the key's file, even with an identical one.
   fileprivate func writes(_ other: String) -> Bool {
     switch self {
     case .store(let key, _, _), .storePieces(let key, _, _), .storeVisibly(let key, _, _), .storeAtLimit(let key, _):

@@ -1,11 +1,11 @@
-/// What a probe writes when its operation has ended.
+/// The report that a probe writes after its operation.
 public struct ProbeReport: Codable, Sendable {
   public var type = "result"
   public var result: OperationResult
-  /// Measured while the store was still open.
+  /// The resources that were held while the store was still open.
   public var held: HeldResources
   public var seconds: Double
-  /// The system calls and the steps in shared memory, where they were asked for.
+  /// The system calls and steps in shared memory, if requested.
   public var steps: [String]?
 
   public init(result: OperationResult, held: HeldResources, seconds: Double, steps: [String]? = nil) {

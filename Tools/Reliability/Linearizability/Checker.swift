@@ -1,18 +1,18 @@
-/// Decides whether the history of one key is linearizable: its operations must fit into one order in which each answer
-/// is right. An operation that had returned before another was called must come first.
+/// Decides whether the history of one key is linearizable: whether its operations have an order in which each answer
+/// is correct, and in which an operation that returned before another was called precedes it.
 ///
-/// The search is that of J. Wing and C. Gong, "Testing and Verifying Concurrent Objects" (Journal of Parallel and
-/// Distributed Computing 17, 1993), with the memory of G. Lowe, "Testing for linearizability" (Concurrency and
-/// Computation: Practice and Experience 29, 2017), in its just-in-time form. It meets calls and returns in the order of
-/// time, and follows all orders at once. A possible order is a value of the key and the set of operations under way
-/// that have taken effect. An operation takes effect when it returns, or when one that returns needs it to. So a moment
-/// without operations under way leaves nothing but the possible contents, and memory does not grow with the history.
+/// The search is by J. Wing and C. Gong, "Testing and Verifying Concurrent Objects" (Journal of Parallel and
+/// Distributed Computing 17, 1993), with the memoization of G. Lowe, "Testing for linearizability" (Concurrency and
+/// Computation: Practice and Experience 29, 2017), in its just-in-time form. It processes calls and returns by time
+/// and follows all orders simultaneously. A possible order is a value of the key and the set of pending operations
+/// that have taken effect. An operation takes effect when it returns, or when it is required by another that returns.
+/// So a moment without pending operations leaves only the possible contents, and memory does not grow.
 ///
-/// Operations on different keys cannot explain each other, so each key is checked by itself.
+/// Operations on different keys are independent, so each key is checked separately.
 public struct Checker: Sendable {
-  /// Seconds to live of records with ttl 0.
+  /// The time to live, in seconds, of records with ttl 0.
   public var defaultTTL: UInt32
-  /// How many possibilities are followed at the most.
+  /// The maximum number of possibilities to follow.
   public var possibilityLimit: Int
 
   public init(defaultTTL: UInt32, possibilityLimit: Int = 200_000) {
@@ -20,23 +20,23 @@ public struct Checker: Sendable {
     self.possibilityLimit = possibilityLimit
   }
 
-  /// - Parameter operations: in any order. At the beginning there is no record.
-  /// - Returns: the first operation that cannot be explained; nil if all can.
-  /// - Complexity: O(*n* log *n*) in the number of operations, exponential in how many change the key at one time.
+  /// - Parameter operations: The operations in any order. Initially there must be no record.
+  /// - Returns: The first operation that cannot be explained, or `nil` if all can.
+  /// - Complexity: O(*n* log *n*) in the number of operations, exponential in the number of concurrent changes.
   public func firstViolation(in operations: [Operation]) -> Violation? {
-    // One order that explains everything is enough, so the likely ones are tried first. All are followed only if none
-    // of those explains it.
+    // One order that explains everything is sufficient, so the likely ones are tried first. All are followed only if
+    // these do not explain the history.
     guard firstViolation(in: operations, looksAhead: true, cutsAt: possibilityLimit / 25) != nil,
       let violation = firstViolation(in: operations, looksAhead: true)
     else { return nil }
-    // With its look ahead, the search gives up early on an operation that hides a value. The load that sees the value
-    // again tells more.
+    // With look-ahead, the search fails early at an operation that hides a value. Without it, the search fails at the
+    // load that sees the value again, which is a better explanation.
     let seen = firstViolation(in: operations, looksAhead: false)
     return seen.flatMap { $0.isUndecided ? nil : $0 } ?? violation
   }
 
-  /// - Parameter cut: how many possibilities are followed before the less likely ones are forgotten; nil to give up
-  ///   at `possibilityLimit` instead. A violation that is found after that may be none.
+  /// - Parameter cut: The number of possibilities after which the less likely ones are dropped, or `nil` to fail at
+  ///   `possibilityLimit` instead. A violation after a cut may be wrong.
   private func firstViolation(in operations: [Operation], looksAhead: Bool, cutsAt cut: Int? = nil) -> Violation? {
     var search = Search(checker: self, looksAhead ? operations : [], cut)
     for event in Event.inOrder(of: operations) {
@@ -52,13 +52,12 @@ public struct Checker: Sendable {
   }
 }
 
-/// A call or a return.
 private struct Event {
   var time: UInt64
   var isReturn: Bool
   var index: UInt32
 
-  /// Of a call and a return at one nanosecond, either may have been first. The call goes first, which allows more.
+  /// Sorts the calls and returns by time. At the same nanosecond a call precedes a return, which allows more orders.
   static func inOrder(of operations: [Operation]) -> [Event] {
     var events: [Event] = []
     events.reserveCapacity(operations.count * 2)
@@ -72,10 +71,10 @@ private struct Event {
   }
 }
 
-/// One way in which things may have gone so far.
+/// One of the possible pasts.
 private struct Possibility: Hashable {
   var register: Register
-  /// A bit for each place whose operation has taken effect.
+  /// The operations that have taken effect, with one bit per place.
   var effective: UInt64
 }
 
@@ -84,24 +83,24 @@ private struct Search {
   private struct Place {
     var index: UInt32
     var operation: Operation
-    /// The latest second at which an overlapping load may touch what this operation stores.
+    /// The latest second at which an overlapping load may touch the record that this operation stores.
     var touchedUntil: UInt32
   }
 
   let checker: Checker
   private let cut: Int?
-  /// The time of the call or return that is being met.
+  /// The time of the current call or return.
   var now: UInt64 = 0
-  /// When the last load that saw a value was called. Every value is stored once, so one that gives way is never seen
-  /// again. It does not give way while such a load is still to come.
+  /// The time of the call of the last load that saw a value. Every value is stored once, so a replaced value never
+  /// reappears. It must not be replaced while such a load is still to come.
   private var lastSight: [UInt64: UInt64] = [:]
   private var possibilities: [Possibility] = [Possibility(register: .absent, effective: 0)]
-  /// Operations under way, each in a place with a bit.
+  /// The pending operations, each in a place with a bit.
   private var places: [Place?] = []
   private var underWay = 0
   private var window: [Operation] = []
 
-  /// - Parameter future: all operations, so that those are known that are still to come; or none.
+  /// - Parameter future: All operations, to know the ones that are still to come, or an empty array.
   init(checker: Checker, _ future: [Operation], _ cut: Int?) {
     self.checker = checker
     self.cut = cut
@@ -144,7 +143,7 @@ private struct Search {
     // An operation that need not take effect may not have done so.
     var explained = operation.isOptional ? Set(possibilities.filter { $0.effective & bit == 0 }) : []
     var met = Set(possibilities)
-    // Those in which little took effect that need not have yet come first: they leave most open.
+    // Breadth-first, because possibilities with few early effects exclude the fewest orders.
     var pending = possibilities
     var next = 0
     while next < pending.count {
@@ -169,7 +168,7 @@ private struct Search {
         return violation(operation, isUndecided: true)
       }
     }
-    // It has no bit, so each possibility may be the last that it has led to.
+    // The operation has no bit, so each possibility that it has led to may be the final one.
     if operation.recurs { explained = met }
     guard !explained.isEmpty else { return violation(operation, isUndecided: false) }
     possibilities = Array(explained)
@@ -182,8 +181,8 @@ private struct Search {
     return nil
   }
 
-  /// Lets take effect what changes nothing. A load may widen the update time, which others may then have seen: so it
-  /// goes on until nothing more does.
+  /// Applies the harmless operations. A load may widen the range of the update time, which other operations may then
+  /// have seen, so this repeats until nothing changes.
   private func settle(_ possibility: inout Possibility) {
     var before: Register
     repeat {
@@ -198,7 +197,7 @@ private struct Search {
     } while possibility.register != before
   }
 
-  /// Whether all loads that saw the value have been met.
+  /// Returns whether all loads that saw the value have taken effect.
   private func mayGiveWay(_ possibility: Possibility) -> Bool {
     let value = possibility.register.value
     guard value != 0, let sight = lastSight[value] else { return true }

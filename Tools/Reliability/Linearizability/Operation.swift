@@ -1,8 +1,8 @@
-/// One operation on one key, as its caller saw it from outside.
+/// One operation on one key, as observed by its caller.
 public struct Operation: Sendable, Hashable {
-  /// What was asked for.
+  /// The requested operation.
   public enum Request: Sendable, Hashable {
-    /// - Parameter ttl: seconds; 0 for the store's default, counted from the last access.
+    /// - Parameter ttl: The time to live in seconds, or 0 for the store's default, counted from the last access.
     case store(value: UInt64, ttl: UInt32, locked: Bool, keepingLocks: Bool)
     case load(touching: Bool)
     case header
@@ -11,28 +11,28 @@ public struct Operation: Sendable, Hashable {
     case lock
     case unlock
     case remove
-    /// A collection, seen from one key. It may have removed an unlocked record that was expired, or that it evicted.
+    /// A collection from the view of one key. It may have removed an unlocked record that was expired or evicted.
     case collect(evicting: Bool)
-    /// A wipe of all records that are locked, or of all that are not, seen from one key. It is a walk: a record that
-    /// came while it was under way it may have missed.
+    /// A wipe of all locked or all unlocked records from the view of one key. Because it is a walk, it may have
+    /// missed a record that was stored concurrently.
     case removeAll(locked: Bool)
   }
 
-  /// What was answered.
+  /// The answer to the request.
   public enum Response: Sendable, Hashable {
     case done
     case notFound
     case notLocked
     /// A load that read the disk.
     case loaded(value: UInt64, Observation)
-    /// A load answered from memory, where only the value counts: locks and touches do not reach into memory.
+    /// A load from memory. Only its value is checked, because locks and touches do not update memory.
     case loadedFromMemory(value: UInt64)
     case observed(Observation)
-    /// The caller died, or was told of an error: the operation may have taken effect before `returned`, or never.
+    /// The caller died or received an error. The operation may have taken effect before `returned`, or never.
     case unknown
   }
 
-  /// What a header says besides the value.
+  /// The content of a header besides the value.
   public struct Observation: Sendable, Hashable {
     public var refCount: UInt32
     public var ttl: UInt32
@@ -45,18 +45,17 @@ public struct Operation: Sendable, Hashable {
     }
   }
 
-  /// The caller's name, only for reports.
+  /// The caller's name, which is only used in reports.
   public var caller: String
   public var request: Request
   public var response: Response
-  /// Nanoseconds of a clock that all callers share and that never goes back.
+  /// The nanoseconds of a monotonic clock that all callers share.
   public var called: UInt64
   public var returned: UInt64
-  /// The seconds that the store's clock showed at the call and at the return. The second that the store saw lies
-  /// between.
+  /// The bounds of the store's clock during the operation: the seconds at the call and at the return.
   public var firstSecond: UInt32
   public var lastSecond: UInt32
-  /// Whether it may take effect again and again while it is under way. Only for what need not take effect.
+  /// A Boolean value that indicates whether the operation, which must be optional, may take effect repeatedly.
   public var recurs = false
 
   public init(
@@ -74,7 +73,7 @@ public struct Operation: Sendable, Hashable {
 }
 
 extension Operation {
-  /// Whether it may have moved the update time of a record beside what it was asked for.
+  /// A Boolean value that indicates whether the operation may have updated a record's time as a side effect.
   var mayTouch: Bool {
     guard case .load(touching: true) = request else { return false }
     switch response {
@@ -83,7 +82,7 @@ extension Operation {
     }
   }
 
-  /// The value that it says the key had.
+  /// The value of the key that the operation has seen.
   var seenValue: UInt64? {
     switch response {
     case .loaded(let value, _), .loadedFromMemory(let value): value
@@ -91,12 +90,12 @@ extension Operation {
     }
   }
 
-  /// Whether it may be left out of the order altogether.
+  /// A Boolean value that indicates whether the operation may have had no effect.
   var isOptional: Bool {
     isOnAllKeys || response == .unknown
   }
 
-  /// Whether it was one operation on all keys.
+  /// A Boolean value that indicates whether the request was a single operation on all keys.
   public var isOnAllKeys: Bool {
     switch request {
     case .collect, .removeAll: true
@@ -106,7 +105,7 @@ extension Operation {
 }
 
 extension Operation {
-  /// Whether it has changed the key, with nobody's help: it has held the key's lock.
+  /// A Boolean value that indicates whether the operation has certainly changed the key, and so has held its lock.
   public var hasChanged: Bool {
     switch request {
     case .store, .touch, .lock, .unlock, .remove: response == .done

@@ -1,14 +1,14 @@
-/// What a key may hold: the sequential specification that every history is held against (Spec/Semantics.md).
+/// The sequential specification of one key, with which every history is compared (Spec/Semantics.md).
 ///
-/// The clock is an input of each operation: it lies between the seconds at its call and at its return. A load moves the
-/// update time only if it can do so without waiting. So the update time lies between two bounds, and both answers are
-/// allowed where a moment between them decides.
+/// The clock is an input of each operation, between the seconds at its call and its return. A load moves the update
+/// time only if it does not have to wait. So the update time is between two bounds, and both answers are allowed if a
+/// time between the bounds decides.
 public struct Register: Hashable, Sendable {
-  /// 0 while there is no record.
+  /// The value, or 0 without a record.
   public var value: UInt64 = 0
   public var refCount: UInt32 = 0
   public var ttl: UInt32 = 0
-  /// The least and the greatest that the update time may be.
+  /// The bounds of the update time.
   public var updatedFrom: UInt32 = 0
   public var updatedTo: UInt32 = 0
 
@@ -16,7 +16,7 @@ public struct Register: Hashable, Sendable {
 
   static let absent = Register()
 
-  /// Whether a clock between the operation's seconds may have shown the record live.
+  /// Returns whether the record was live at any time between the operation's seconds.
   func mayBeLive(_ operation: Operation, defaultTTL: UInt32) -> Bool {
     value != 0
       && (refCount > 0 || UInt64(operation.firstSecond) <= UInt64(updatedTo) + UInt64(lifetime(defaultTTL)))
@@ -31,9 +31,9 @@ public struct Register: Hashable, Sendable {
 }
 
 extension Register {
-  /// What the register holds after an operation; nil if the operation cannot have answered so at this point.
+  /// Returns the register after an operation, or `nil` if the operation cannot have had this answer.
   ///
-  /// - Parameter touchedUntil: the latest second at which a load that overlaps the operation may touch the record.
+  /// - Parameter touchedUntil: The latest second at which an overlapping load may touch the record.
   func after(_ operation: Operation, touchedUntil: UInt32, defaultTTL: UInt32) -> Register? {
     let isLive = mayBeLive(operation, defaultTTL: defaultTTL)
     var next = self
@@ -108,7 +108,7 @@ extension Register {
       && (updatedFrom...max(updatedFrom, updatedTo)).contains(observation.updateTime)
   }
 
-  /// The header that was returned must have been live by itself.
+  /// Returns whether the returned header was live by itself.
   private func isLiveAsObserved(
     _ observation: Operation.Observation, _ operation: Operation, _ defaultTTL: UInt32
   ) -> Bool {
@@ -118,8 +118,8 @@ extension Register {
 }
 
 extension Operation {
-  /// Whether it leaves the register as it is, or widens the update time at the most, wherever it takes effect. Then
-  /// nothing is lost by letting it take effect as early as it can.
+  /// A Boolean value that indicates whether the operation never changes more than the bounds of the update time.
+  /// Applying it as early as possible then loses no order.
   var isHarmless: Bool {
     switch response {
     case .notFound, .notLocked, .loaded, .loadedFromMemory, .observed: true

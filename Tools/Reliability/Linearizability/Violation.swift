@@ -1,12 +1,12 @@
 /// A history that no order of its operations explains.
 public struct Violation: Sendable {
-  /// The operation whose answer was possible in no order.
+  /// The operation whose answer was not possible in any order.
   public var operation: Operation
-  /// What the key may have held just before, for all that is known.
+  /// The possible contents of the key immediately before the operation.
   public var possible: [Register]
-  /// The operations since the last moment when none was under way, the latest ones if they are many.
+  /// The operations since the last moment without pending operations, limited to the latest ones.
   public var window: [Operation]
-  /// Whether the search was given up because too many orders were possible, so that nothing is known.
+  /// A Boolean value that indicates whether the search was stopped because too many orders were possible.
   public var isUndecided = false
 }
 

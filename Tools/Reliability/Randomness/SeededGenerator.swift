@@ -1,9 +1,9 @@
-/// SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014): small, and the same
-/// everywhere for a seed.
+/// SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014): small, and with the same
+/// sequence for a seed on every platform.
 public struct SeededGenerator: RandomNumberGenerator, Sendable {
   private var state: UInt64
 
-  /// - Parameter path: what tells this generator from others of the same seed.
+  /// - Parameter path: Numbers that distinguish this generator from others with the same seed.
   public init(seed: UInt64, _ path: Int...) {
     state = seed
     for part in path { state = next() ^ UInt64(truncatingIfNeeded: part) &* 0xD6E8_FEB8_6659_FD93 }
@@ -17,9 +17,9 @@ public struct SeededGenerator: RandomNumberGenerator, Sendable {
     return z ^ (z >> 31)
   }
 
-  /// Eight at a time: without optimization, a call for each would take longer than most tests do besides.
+  /// Returns random bytes, generated in words because one call per byte would dominate unoptimized tests.
   public mutating func bytes(_ count: Int) -> [UInt8] {
-    // An array of no capacity is the one that all threads share, and its count would be written.
+    // With a capacity of 0, the initializer would write the count of the empty array that all threads share.
     guard count > 0 else { return [] }
     return [UInt8](unsafeUninitializedCapacity: count) { buffer, initializedCount in
       var rest = UnsafeMutableRawBufferPointer(buffer)[..<count]

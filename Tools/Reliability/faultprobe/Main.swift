@@ -18,9 +18,9 @@ internal import SystemPackage
   internal import Android
 #endif
 
-/// Does one operation on a directory and reports what came of it; what the fault tests run under `crashat`.
+/// Performs one operation on a directory and reports its result. The fault tests run it under `crashat`.
 ///
-/// Exit status: 0 done, 1 the answer is no, 2 it could not be done, 64 the arguments make no sense.
+/// Exit status: 0 done, 1 the answer is no, 2 it could not be done, 64 invalid arguments.
 @main
 enum FaultProbe {
   static func main() {
@@ -51,7 +51,7 @@ enum FaultProbe {
     return 0
   }
 
-  /// Does one operation after the other with one store, as a program does that lives long.
+  /// Performs operations one by one with a single store, like a long-running program.
   private static func serve(_ arguments: ProbeArguments) throws -> CInt {
     let settings = arguments.settings
     let store = try settings.makeStore { $0.limits.collectsOnStore = false }
@@ -61,7 +61,7 @@ enum FaultProbe {
       if let planted = arguments.plant?.run(operation, settings) {
         result = planted
       } else if case .collect(evicting: true) = operation {
-        // Its limit is another configuration.
+        // Its limit requires a different configuration.
         result = operation.run(settings)
       } else {
         result = operation.run(store)

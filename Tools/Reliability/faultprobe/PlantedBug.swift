@@ -19,30 +19,30 @@ internal import SystemPackage
   internal import Android
 #endif
 
-/// A wrong way to do an operation, which the fault tests must notice: else they would notice nothing else either.
-/// Each is a mistake that a cache can live with for years until a process dies at the wrong moment.
+/// A wrong implementation of an operation that the fault tests must detect, as evidence that they detect mistakes.
+/// Each one can go unnoticed for years until a process dies at the wrong moment.
 enum PlantedBug: String, CaseIterable {
-  /// A store that writes over the old file where it lies.
+  /// A store that overwrites the old file in place.
   case storesInPlace
-  /// A store that removes the old record before it gives the new one its name.
+  /// A store that removes the old record before it renames the new one.
   case storesByRemovingFirst
-  /// A store that gives a recycled file its place before it is overwritten.
+  /// A store that moves a recycled file into place before overwriting it.
   case publishesBeforeWriting
-  /// A store that says it is done and has synced nothing.
+  /// A store that reports success without a sync.
   case storesWithoutSync
-  /// A store that takes no notice of failing calls.
+  /// A store that ignores failed calls.
   case ignoresErrors
-  /// A store that leaves its temporary file behind when it fails, and no lock tells whose it is.
+  /// A store that leaves its temporary file after a failure, without a lock that identifies the owner.
   case leavesTemporaryFiles
-  /// A lock that reads, adds and writes without keeping others from doing the same.
+  /// A lock that reads, increments and writes the count without mutual exclusion.
   case locksWithoutStripe
-  /// A removal that takes an unlocked record for one that stays unlocked.
+  /// A removal that assumes that an unlocked record stays unlocked.
   case evictsWithoutLookingAgain
   /// A load that waits for the key's lock.
   case loadsUnderLock
 
-  /// - Returns: nil for an operation that the bug does not concern. So is any in a directory that does not tell yet where its
-  ///   records lie: what comes first there has to be right.
+  /// - Returns: The result, or `nil` if the bug does not affect the operation. In a directory that does not yet
+  ///   determine the places of its records, no operation is affected, because the first one must be correct.
   func run(_ operation: FaultOperation, _ settings: StoreSettings) -> OperationResult? {
     if case (.evictsWithoutLookingAgain, .collect) = (self, operation) { return evict(settings) }
     guard let key = operation.key, let file = RecordFile(key, settings) else { return nil }
@@ -69,14 +69,14 @@ enum PlantedBug: String, CaseIterable {
 
 // MARK: - What goes wrong
 
-/// A key's file, reached by plain calls.
+/// The file of a key, accessed by plain system calls.
 private struct RecordFile {
   let path: String
   let subdirectory: String
   let digest: UInt64
   let root: String
 
-  /// - Returns: nil where the directory does not tell yet in which subdirectories its records lie.
+  /// - Returns: The file, or `nil` if the directory does not yet determine the subdirectories of its records.
   init?(_ key: String, _ settings: StoreSettings) {
     root = settings.directory.string
     guard Self.tellsArrangement(settings.directory), let store = try? settings.makeStore(),
@@ -88,7 +88,7 @@ private struct RecordFile {
     self.digest = digest
   }
 
-  /// The settings say it, or the records that are there.
+  /// Returns whether the settings or existing records determine the arrangement.
   private static func tellsArrangement(_ directory: FilePath) -> Bool {
     if let settings = try? BlobStore.settings(of: directory), settings.arrangement != nil { return true }
     let names = try? FileManager.default.contentsOfDirectory(atPath: directory.string)
@@ -192,7 +192,7 @@ extension PlantedBug {
     range.l_type = Int16(F_WRLCK)
     range.l_start = off_t(file.digest % 4096)
     range.l_len = 1
-    // POSIX locks, which the header shows; they exclude those of open file descriptions.
+    // POSIX locks, because the system's header declares them. They conflict with locks of open file descriptions.
     while fcntl(descriptor, F_SETLK, &range) != 0 { usleep(1000) }
     guard let bytes = FileManager.default.contents(atPath: file.path) else { return OperationResult(.notFound) }
     return OperationResult(.done, payload: PayloadDigest.of(bytes.dropFirst(RecordHeader.byteCount)))

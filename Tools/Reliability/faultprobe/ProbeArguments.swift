@@ -3,15 +3,15 @@ internal import BlobStore
 internal import FaultOperations
 internal import SystemPackage
 
-/// The command line, taken apart by hand: a probe is started thousands of times, and every library it loads costs.
+/// The command line, parsed without a library, because thousands of probes are started and libraries add cost.
 struct ProbeArguments {
   var settings: StoreSettings
   var resultFile: String?
   var plant: PlantedBug?
-  /// Counts the steps, and may kill the process before one.
+  /// The counter of steps, which may kill the process before one of them.
   var lifespan: Lifespan?
   var isInspection = false
-  /// Whether operations come in one after the other.
+  /// A Boolean value that indicates whether operations are read from standard input.
   var isService = false
   var operation: FaultOperation?
 
@@ -26,7 +26,7 @@ struct ProbeArguments {
 
     """
 
-  /// - Returns: nil if the arguments make no sense.
+  /// - Returns: The arguments, or `nil` if they are invalid.
   init?(_ arguments: [String]) {
     var rest = arguments[...]
     guard let directory = rest.popFirst() else { return nil }

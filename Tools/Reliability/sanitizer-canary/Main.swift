@@ -1,14 +1,14 @@
-// Does what a sanitizer must report, for Tools/sanitize to see that it would: the first argument says which.
+// Contains faults that a sanitizer must report, to verify Tools/sanitize. The first argument selects the fault.
 
 internal import Foundation
 internal import Locks
 
-/// Shared by threads without anything that keeps them apart. Unchecked: that is the point.
+/// A value that threads share without synchronization. Unchecked because the data race is intended.
 final class Unguarded: @unchecked Sendable {
   var value = 0
 }
 
-/// An `Unguarded` behind a lock.
+/// An `Unguarded` protected by a lock.
 final class Guarded: Sendable {
   let box = Lock(Unguarded())
 }
@@ -31,14 +31,14 @@ case "race":
   inThreads { for _ in 0..<10_000 { box.value += 1 } }
   print(box.value)
 case "lock":
-  // What only looks like a race: a report of it would be a false one.
+  // Not a race. A report would be a false positive.
   let guarded = Guarded()
   inThreads { for _ in 0..<20_000 { guarded.box.withLock { $0.value += 1 } } }
   print(guarded.box.withLock { $0.value })
 case "overflow":
   let bytes = UnsafeMutablePointer<UInt8>.allocate(capacity: 64)
   bytes.initialize(repeating: 1, count: 64)
-  // One byte further than there is; not known when this is compiled.
+  // One byte after the end. The compiler cannot know the index.
   let end = CommandLine.arguments.count + 62
   print(bytes[end])
   bytes.deallocate()

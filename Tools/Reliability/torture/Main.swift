@@ -1,6 +1,6 @@
 internal import ArgumentParser
 
-/// Many processes at one directory, killed and stopped at random, and what they saw held against the specification.
+/// Runs processes on one directory with random kills and stops, and compares histories with the specification.
 @main struct Torture: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "torture",

@@ -1,16 +1,16 @@
 internal import ArgumentParser
 internal import TextFormats
 
-/// A number of bytes as people write it: `4096`, `10MB`, `512KiB`, `2G`.
+/// A number of bytes as users write it: `4096`, `10MB`, `512KiB`, `2G`.
 package struct ByteCount: Hashable {
   package let bytes: Int64
 
-  /// From KB to TB.
+  /// The units KB to TB.
   private static let decimalUnits = Quantities.byteUnits.prefix(4)
   private static let binaryUnits: [(suffix: String, bytes: Int64)] = [
     ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40),
   ]
-  /// Without a B they are binary, as in `ls -h`, `du -h` and unit files of systemd.
+  /// Units without a B are binary, as in `ls -h`, `du -h` and unit files of systemd.
   private static let shortUnits: [(suffix: String, bytes: Int64)] = [
     ("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30), ("T", 1 << 40),
   ]
@@ -38,9 +38,9 @@ extension ByteCount: WrittenValue {
 }
 
 extension ByteCount: CustomStringConvertible {
-  /// To a tenth of a decimal unit: `512 B`, `34.2 KB`.
+  /// The number rounded to a tenth of a decimal unit: `512 B`, `34.2 KB`.
   package var description: String { Quantities.bytes(bytes, in: Self.decimalUnits) }
 
-  /// Such as `1 byte`, `34151 bytes`.
+  /// The exact number of bytes, such as `1 byte` or `34151 bytes`.
   var exact: String { bytes == 1 ? "1 byte" : "\(bytes) bytes" }
 }

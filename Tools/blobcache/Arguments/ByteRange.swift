@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import BlobStore
 
-/// One range of bytes as HTTP writes it: `0-1023`, `1024-`, `-500`.
+/// A single byte range in HTTP syntax: `0-1023`, `1024-`, `-500`.
 struct ByteRange: Hashable {
   let ranges: ByteRanges
 }

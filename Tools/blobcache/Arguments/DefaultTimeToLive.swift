@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import BlobStore
 
-/// How long blobs without a time to live last after their last access, as people write it.
+/// The lifetime, after the last access, of blobs without a time to live, as users write it.
 package enum DefaultTimeToLive: Hashable {
   case span(TimeSpan)
   case never

@@ -1,4 +1,4 @@
-/// A command line that a subcommand's help ends with, and what it is for.
+/// An example at the end of a subcommand's help: a command line and its purpose.
 struct Example {
   let meaning: String
   let command: String
@@ -8,7 +8,7 @@ struct Example {
     self.command = command
   }
 
-  /// The last part of a help.
+  /// Returns the section of a help text that lists examples.
   static func text(_ examples: [Example]) -> String {
     "EXAMPLES:\n" + examples.map { "  \($0.meaning):\n    $ \($0.command)\n" }.joined()
   }

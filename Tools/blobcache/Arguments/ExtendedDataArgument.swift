@@ -16,15 +16,15 @@ struct ExtendedDataArgument: ExpressibleByArgument {
 
   init?(argument: String) { text = argument }
 
-  /// - Throws: `CommandFailure` for a file that cannot be read, or holds more than a record takes.
+  /// - Throws: `CommandFailure` if the file cannot be read. The operation itself rejects oversized data.
   func data() throws -> Data {
     guard text.first == "@" else { return Data(text.utf8) }
     let path = FilePath(String(text.dropFirst()))
     do {
       let file = try FileDescriptor.open(path, .readOnly)
-      // It was read, or its error is reported.
+      // Errors of the read are reported. The close of a file that was only read can be ignored.
       defer { try? file.close() }
-      // A byte more than may be, so that too many are refused and not cut.
+      // Reads one byte more than the limit, so that oversized data is refused and not truncated.
       var bytes = [UInt8](repeating: 0, count: RecordExtension.maximumDataByteCount + 1)
       var count = 0
       while count < bytes.count {
@@ -42,10 +42,10 @@ struct ExtendedDataArgument: ExpressibleByArgument {
 }
 
 extension Data {
-  /// The text that these bytes are; nil if they are none.
+  /// The bytes as text, or `nil` if they are not valid UTF-8.
   var validText: String? { String(validating: self, as: UTF8.self) }
 
-  /// The beginning, for a line on a terminal.
+  /// The beginning of the data, for a line on a terminal.
   var preview: String {
     guard let text = validText else { return "\(count) bytes" }
     return (text.count > 60 ? text.prefix(60) + "…" : text[...]).description.printable
@@ -53,7 +53,7 @@ extension Data {
 }
 
 extension JSONObject {
-  /// Extended data: as text where they are that, else in base 64.
+  /// Adds extended data as text if it is valid UTF-8, otherwise in Base64.
   mutating func add(extendedData data: Data?) {
     guard let data else { return }
     if let text = data.validText {

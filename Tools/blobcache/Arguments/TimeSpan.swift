@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import TextFormats
 
-/// A whole number of seconds as people write it: `90`, `90s`, `10m`, `6h`, `30d`, `1w`.
+/// A whole number of seconds as users write it: `90`, `90s`, `10m`, `6h`, `30d`, `1w`.
 package struct TimeSpan: Hashable {
   package let seconds: Int64
 
@@ -26,21 +26,21 @@ extension TimeSpan: WrittenValue {
 }
 
 extension TimeSpan: CustomStringConvertible {
-  /// Exact, in the largest unit up to days that is: `10m`, `90s`.
+  /// The exact duration in the largest unit, up to days, that divides it: `10m`, `90s`.
   package var description: String {
     let unit = Self.units.first { seconds % $0.seconds == 0 && seconds >= $0.seconds } ?? ("s", 1)
     return "\(seconds / unit.seconds)\(unit.suffix)"
   }
 
-  /// Exact where that takes few characters.
+  /// The exact duration if it has at most seven characters, otherwise the rounded one.
   var short: String { description.count <= 7 ? description : rounded }
 
-  /// To the largest unit that fits: `3h` for anything from three hours to four; years count 365 days.
+  /// The duration in the largest unit that fits: `3h` from three hours to less than four; a year has 365 days.
   var rounded: String { Quantities.span(seconds) }
 }
 
 extension Int64 {
-  /// Decimal digits and nothing else, no sign.
+  /// Parses a number that consists only of decimal digits, without a sign.
   init?(digits: some StringProtocol) {
     guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
     self.init(digits)

@@ -1,11 +1,11 @@
 internal import ArgumentParser
 internal import BlobRecord
 
-/// How long a blob lives, as people write it: a duration from its store, `never`, or 0 for the directory's default.
+/// A blob's time to live as users write it: a duration from its store, `never`, or 0 for the directory's default.
 enum TimeToLive: Hashable {
   case directoryDefault
   case span(TimeSpan)
-  /// It does not expire. A size limit may still evict it.
+  /// The blob does not expire, but a size limit may still evict it.
   case never
 }
 
@@ -24,7 +24,7 @@ extension TimeToLive: WrittenValue {
 }
 
 extension TimeToLive: CustomStringConvertible {
-  /// Its number in a record's header.
+  /// The value in a record's header.
   var seconds: Int64 {
     switch self {
     case .directoryDefault: 0
@@ -33,7 +33,7 @@ extension TimeToLive: CustomStringConvertible {
     }
   }
 
-  /// nil for the default.
+  /// The time to live, or `nil` for the directory's default.
   var duration: Duration? { self == .directoryDefault ? nil : .seconds(seconds) }
 
   var description: String {

@@ -3,7 +3,7 @@ internal import Posix
 internal import SystemPackage
 internal import TextFormats
 
-// One pass over each directory.
+// A single pass over each directory.
 extension CollectCommand {
   func collectOnce(_ plan: CollectionPlan, _ output: inout Output) -> Answer {
     let metrics = MetricsFile(plan)
@@ -24,7 +24,7 @@ extension CollectCommand {
         metrics.change { $0.add(report, counted, to: directory) }
         answer.worsen(to: self.answer(to: report, of: store, directory))
       } catch let error as BlobStoreError where error.code == .collectionRunning {
-        // Another process is doing what was asked for: that is no failure.
+        // Another process is collecting the directory, which is not a failure.
         metrics.change { $0.addSkip(to: directory) }
         if options.json {
           output.line(JSONObject(skipped: directory.path, process: error.runningProcess))
@@ -32,7 +32,7 @@ extension CollectCommand {
           output.line("\(directory.path.string.printable): skipped: \(error.message)")
         }
       } catch {
-        // The other directories are none the worse for it.
+        // A failure in one directory does not affect the others.
         StandardError.report(Self.text(of: error))
         ChangeOfOwner.report(directory.path, after: error)
         metrics.change { $0.addFailure(to: directory) }
@@ -43,9 +43,9 @@ extension CollectCommand {
     return answer
   }
 
-  /// Moves records into packs, or out of them, where that is asked for.
+  /// Moves records into packs or out of packs if an option requests it.
   ///
-  /// - Returns: whether none has failed.
+  /// - Returns: A Boolean value that indicates whether all records could be moved.
   private func moveRecords(
     of directory: CollectionPlan.Directory, _ store: BlobStore, _ output: inout Output
   ) throws -> Bool {
@@ -65,7 +65,7 @@ extension CollectCommand {
     return report.failed == 0
   }
 
-  /// Says what a pass that was made could not do.
+  /// Reports an exceeded limit or a wrong directory after a pass.
   private func answer(
     to report: BlobStore.CollectionReport, of store: BlobStore, _ directory: CollectionPlan.Directory
   ) -> Answer {
@@ -74,7 +74,7 @@ extension CollectCommand {
       StandardError.report("\(directory.path): \(limit.text)")
       answer = .no
     }
-    // Each was reported as it was met.
+    // The collection reported each failure when it occurred.
     if report.failed > report.busy { answer = .failed }
     if report.examined == 0, report.temporary == 0, report.foreignRecords.files == 0 {
       answer.worsen(to: WrongDirectory.answer(directory.path, options))
@@ -86,7 +86,7 @@ extension CollectCommand {
     var collection = BlobStore.CollectionOptions(dryRun: dryRun, maximumTime: directory.maximumTime?.duration)
     collection.emptiesBin = emptyBin
     collection.requiresCache = true
-    // As long as it takes.
+    // Without a time limit.
     if wait { collection.waitsForOther = .seconds(Int64.max) }
     let bytesName = dryRun ? "to free" : "freed"
     if let progress = ProgressBar(directory.path.string, bytesName: bytesName, quiet: options.quiet) {

@@ -82,9 +82,9 @@ struct CollectCommand: Subcommand {
     if options.now != nil { throw ValidationError("A service goes by the clock, not by --now.") }
   }
 
-  /// Whether an option for one pass is on the command line.
+  /// A Boolean value that indicates whether the command line contains an option for one pass.
   ///
-  /// It overrides an interval from elsewhere.
+  /// Such an option overrides an interval of the environment or the file.
   private var isForOnePass: Bool { schedule.once || dryRun || emptyBin || wait || pack || unpack || options.now != nil }
 
   func answer(_ output: inout Output) throws -> Answer {
@@ -95,7 +95,7 @@ struct CollectCommand: Subcommand {
     return .done
   }
 
-  /// The plan of command line, environment and configuration file as they are now.
+  /// Reads the plan from the command line, the environment and the configuration file.
   private func plan() throws -> CollectionPlan {
     try CollectionPlan(
       directories: directories, commandLine: commandLine, file: try schedule.config.map(ConfigurationFile.init))
@@ -120,7 +120,7 @@ struct CollectCommand: Subcommand {
   }
 }
 
-/// When `collect` makes its passes, and where it reports them.
+/// The options for the times of `collect`'s passes and for their reports.
 struct ScheduleOptions: ParsableArguments {
   @Option(
     parsing: .unconditional,

@@ -6,7 +6,7 @@ internal import TextFormats
 /// The totals of all collections since the process started, for Prometheus.
 struct CollectionMetrics {
   private var directories: [CollectionPlan.Directory: Totals] = [:]
-  /// Whether the configuration was read without mistakes, when it was read last.
+  /// A Boolean value that indicates whether the last read of the configuration found no mistakes.
   var configurationIsSound = true
 
   private struct Totals {
@@ -16,7 +16,7 @@ struct CollectionMetrics {
     var sum: BlobStore.CollectionReport
     var last: BlobStore.CollectionReport?
     var lastEnd: UnixTime?
-    /// What all processes have counted; nil before it was read.
+    /// The counters of all processes, or `nil` before the first read.
     var counted: DirectoryCounts?
   }
 
@@ -24,7 +24,7 @@ struct CollectionMetrics {
     follow(plan)
   }
 
-  /// Drops directories that are collected no more, and counts on for the others.
+  /// Removes directories that are no longer collected and keeps the totals of the others.
   mutating func follow(_ plan: CollectionPlan) {
     let before = Dictionary(uniqueKeysWithValues: directories.map { ($0.key.path, $0.value) })
     directories = [:]
@@ -76,7 +76,7 @@ extension BlobStore.CollectionReport {
 // MARK: - Text
 
 extension CollectionMetrics {
-  /// One family of series, with one for each directory; nil leaves a directory out.
+  /// A metric family with one series per directory. A value of `nil` omits the directory.
   private struct Family: Sendable {
     let name: String
     let kind: PrometheusText.Kind

@@ -5,9 +5,9 @@ internal import Configuration
 internal import Posix
 internal import SystemPackage
 
-/// The work of `collect`, from command line, environment and configuration file.
+/// The work of `collect`, from the command line, the environment and the configuration file.
 ///
-/// Earlier ones override later ones.
+/// A setting from an earlier source overrides the later ones.
 struct CollectionPlan: Equatable {
   struct Directory: Hashable {
     let path: FilePath
@@ -18,29 +18,29 @@ struct CollectionPlan: Equatable {
     let maximumTime: TimeSpan?
     let defaultTimeToLive: DefaultTimeToLive?
     let naming: RecordNaming?
-    /// nil where it goes by the hint, as `naming` does.
+    /// The arrangement, or `nil` to follow the hint, like `naming`.
     let isFlat: Bool?
     let allowsWorldWritable: Bool
-    /// nil where there is one pass.
+    /// The interval between passes, or `nil` for a single pass.
     let interval: TimeSpan?
     let jitter: TimeSpan?
   }
 
   let directories: [Directory]
-  /// nil for one pass.
+  /// The interval between passes, or `nil` for a single pass.
   let interval: TimeSpan?
   let firstDelay: TimeSpan
-  /// How many directories are collected at a time.
+  /// The number of directories that are collected concurrently.
   ///
-  /// With two, one directory on a medium that does not answer does not hold up the others. And a disk with several
-  /// directories is not kept busy by many walks.
+  /// With two, a directory on a medium that does not respond does not delay the others. The limit also protects a
+  /// disk with several directories from many concurrent walks.
   let parallel: Int
   let metricsFile: FilePath?
 
   /// - Parameters:
-  ///   - paths: the directories named on the command line; if there are none, all of the file's.
-  ///   - commandLine: the settings made there.
-  /// - Throws: `UsageError` for a wrong setting in the environment, and without any directory.
+  ///   - paths: The directories on the command line. If it is empty, all directories of the file are collected.
+  ///   - commandLine: The settings on the command line.
+  /// - Throws: `UsageError` if a setting in the environment is invalid or no directory is given.
   init(directories paths: [FilePath], commandLine: [CollectionSetting: String], file: ConfigurationFile?) throws {
     let general = CollectionSettings(commandLine: commandLine, file: [file?.settings ?? [:]])
     interval = try general.value(.interval)
@@ -77,7 +77,7 @@ extension CollectionPlan.Directory {
     jitter = try settings.value(.jitter)
   }
 
-  /// The plan's values for settings that a directory can keep too.
+  /// The plan's values of the settings that a directory can also store.
   var settings: BlobStore.DirectorySettings {
     var settings = BlobStore.DirectorySettings()
     settings.sizeLimit = sizeLimit.map { .atMost($0.bytes) }
@@ -90,7 +90,7 @@ extension CollectionPlan.Directory {
     return settings
   }
 
-  /// - Parameter options: what goes without saying in files, such as where warnings go.
+  /// - Parameter options: Options that apply to every directory, such as the destination of warnings.
   func store(_ options: DirectoryOptions) throws(BlobStoreError) -> BlobStore {
     var options = options
     options.defaultTimeToLive = defaultTimeToLive
@@ -109,7 +109,7 @@ extension CollectionPlan.Directory {
     if let eviction { configuration.limits.eviction = eviction }
   }
 
-  /// For a service, whose first passes are a while off.
+  /// Returns the timing for a service, whose first pass starts after a delay.
   func timing(firstDelay: TimeSpan) -> BlobStore.CollectionTiming {
     var timing = BlobStore.CollectionTiming(jitter: jitter?.duration, firstDelay: firstDelay.duration)
     if let interval { timing.interval = interval.duration }
@@ -117,13 +117,13 @@ extension CollectionPlan.Directory {
   }
 }
 
-/// The settings for one directory, or for all, from every place.
+/// The settings of one directory, or of all directories, from every source.
 private struct CollectionSettings {
   private let reader: ConfigReader
 
   private static let environmentPrefix = "blobcache"
 
-  /// - Parameter file: what the file says, the more special first.
+  /// - Parameter file: The settings in the file, with the more specific ones first.
   init(commandLine: [CollectionSetting: String], file: [[CollectionSetting: String]]) {
     let environment = EnvironmentVariablesProvider().prefixKeys(with: ConfigKey([Self.environmentPrefix]))
     reader = ConfigReader(
@@ -140,7 +140,7 @@ private struct CollectionSettings {
   func value<Value: ExpressibleByArgument>(_ setting: CollectionSetting) throws(UsageError) -> Value? {
     guard let text = reader.string(forKey: ConfigKey([setting.rawValue])) else { return nil }
     guard setting.accepts(text), let value = Value(argument: text) else {
-      // Command line and file were checked when they were read.
+      // Only the environment can be the source, because command line and file were checked when they were read.
       throw UsageError("the environment: \(setting.variable)=\(text): must be \(setting.expectation)")
     }
     return value
@@ -148,7 +148,7 @@ private struct CollectionSettings {
 }
 
 extension CollectionSetting {
-  /// Such as `BLOBCACHE_SIZE_LIMIT`.
+  /// The name of the environment variable, such as `BLOBCACHE_SIZE_LIMIT`.
   var variable: String {
     var name = "BLOBCACHE_"
     var isAfterLowercase = false

@@ -4,7 +4,7 @@ internal import SystemPackage
 internal import TextFormats
 
 extension BlobStore.CollectionReport {
-  /// The pass in a line, for people.
+  /// A one-line summary of the pass.
   var text: String {
     let rounded = (seconds * 1000).rounded() / 1000
     return "\(directory.string.printable): \(examined) examined, \(expired) expired, "
@@ -29,11 +29,11 @@ extension BlobStore.CollectionReport {
 }
 
 extension JSONObject {
-  /// A pass that was left to another collection.
+  /// Creates the JSON object of a pass that was skipped because of another collection.
   ///
   /// - Parameters:
-  ///   - process: the one that is collecting the directory, if known.
-  ///   - lastPass: when the directory was collected last, if that is the reason.
+  ///   - process: The process that is collecting the directory, if known.
+  ///   - lastPass: The time of the last collection, if the directory was skipped because it is recent.
   init(skipped directory: FilePath, process: Int32? = nil, lastPass: UnixTime? = nil) {
     self.init(type: "skipped")
     add("directory", directory.string)

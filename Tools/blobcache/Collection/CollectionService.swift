@@ -6,8 +6,8 @@ internal import SystemPackage
 internal import TextFormats
 internal import UnixSignals
 
-/// Collects directories, each by a schedule of its own, until SIGTERM or SIGINT. SIGHUP has the configuration read
-/// again.
+/// A service that collects each directory on its own schedule until SIGTERM or SIGINT, and reloads the configuration
+/// on SIGHUP.
 final class CollectionService: Service {
   private struct State {
     var plan: CollectionPlan
@@ -19,10 +19,10 @@ final class CollectionService: Service {
   private let readPlan: @Sendable () throws -> CollectionPlan
   private let metrics: MetricsFile
   private let output = Lock(Output())
-  /// Changed by one task: the service's own.
+  /// Only the service's own task changes the state.
   private let state: Lock<State>
 
-  /// - Parameter readPlan: what command line, environment and configuration file say when it is called.
+  /// - Parameter readPlan: A closure that reads the command line, the environment and the configuration file.
   init(plan: CollectionPlan, options: DirectoryOptions, readPlan: @escaping @Sendable () throws -> CollectionPlan) {
     self.options = options
     self.readPlan = readPlan
@@ -30,8 +30,8 @@ final class CollectionService: Service {
     state = Lock(State(plan: plan, slots: CollectionSlots(plan.parallel)))
   }
 
-  /// Blocks until the service was told to stop and has stopped. Everything asynchronous begins here, so that it costs
-  /// other subcommands nothing.
+  /// Blocks until the service has stopped. Asynchronous code starts only here, so that other subcommands do not pay
+  /// for it.
   func run() throws {
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(
@@ -49,7 +49,7 @@ final class CollectionService: Service {
   }
 
   func run() async throws {
-    // Before the first pass: a program that sees its report may send the signal.
+    // Trapped before the first pass, because a program may send the signal once it sees the pass's report.
     let hangups = await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown()
     startMissing()
     metrics.write()
@@ -62,7 +62,7 @@ final class CollectionService: Service {
 // MARK: - Schedules
 
 extension CollectionService {
-  /// Starts what the plan has and does not run.
+  /// Starts the schedules of directories in the plan that have no schedule yet.
   private func startMissing() {
     state.withLock { state in
       for directory in state.plan.directories where state.schedules[directory] == nil {
@@ -73,7 +73,7 @@ extension CollectionService {
             of: directory.path, timing: directory.timing(firstDelay: state.plan.firstDelay),
             options: collection, slots: state.slots,
             logger: options.logger,
-            // Anew for each pass: the directory's program may come later than this service, and change its hint.
+            // Opened for each pass, because the directory's program may start later and change its hint.
             opening: { [options] () throws(BlobStoreError) in try directory.store(options) },
             report: { [weak self] in self?.report($0, directory) })
           try schedule.start()
@@ -92,7 +92,7 @@ extension CollectionService {
     for schedule in schedules { await schedule.stopped() }
   }
 
-  /// Directories whose settings are as they were are left alone.
+  /// Reads the configuration again and restarts only the schedules whose settings have changed.
   private func reload() async {
     do {
       let plan = try readPlan()
@@ -122,7 +122,7 @@ extension CollectionService {
   private func report(_ outcome: CollectionSchedule.Outcome, _ directory: CollectionPlan.Directory) {
     switch outcome {
     case .finished(let report):
-      // A directory that cannot be opened any more is reported by its next pass.
+      // If the directory can no longer be opened, the next pass reports it.
       let counted = try? DirectoryCounts(of: directory.store(options))
       metrics.change { $0.add(report, counted, to: directory) }
       report.reportChangeOfOwner(options)

@@ -2,9 +2,9 @@ internal import ArgumentParser
 internal import BlobRecord
 internal import BlobStore
 
-/// The settings of collections: fields of the configuration file, and variables of the environment.
+/// The settings of collections: fields of the configuration file and environment variables.
 ///
-/// A variable's name is the field's in capitals, after `BLOBCACHE_`.
+/// A variable's name is the field's name in capitals with the prefix `BLOBCACHE_`.
 enum CollectionSetting: String, CaseIterable {
   case interval = "every"
   case jitter
@@ -21,7 +21,7 @@ enum CollectionSetting: String, CaseIterable {
   case isFlat = "flat"
   case allowsWorldWritable = "allowWorldWritable"
 
-  /// Whether directories may differ in it.
+  /// A Boolean value that indicates whether each directory can have its own value.
   var belongsToDirectories: Bool {
     switch self {
     case .firstDelay, .parallel, .metricsFile: false
@@ -47,7 +47,7 @@ enum CollectionSetting: String, CaseIterable {
     }
   }
 
-  /// The accepted values, in words that follow "must be".
+  /// A description of the accepted values that can follow "must be".
   var expectation: String {
     switch self {
     case .interval, .jitter, .firstDelay, .maximumTime: TimeSpan.forms
@@ -63,7 +63,7 @@ enum CollectionSetting: String, CaseIterable {
     }
   }
 
-  /// Reads an option's value, or says what is accepted.
+  /// Parses the value of an option, or throws an error that describes the accepted values.
   func read<Value: ExpressibleByArgument>(_ text: String) throws -> Value {
     guard accepts(text), let value = Value(argument: text) else { throw ValidationError("it must be \(expectation)") }
     return value

@@ -8,29 +8,29 @@ internal import SystemPackage
   internal import Foundation
 #endif
 
-/// A configuration file of `collect` and `serve`: settings, and in `directories` settings by path.
+/// A configuration file of `collect` and `serve`: general settings, and settings by path in `directories`.
 ///
-/// Every field is checked, so that a mistake in a name or value is refused instead of passed over.
+/// Every field is checked, so that a mistake in a name or a value is rejected and not ignored.
 struct ConfigurationFile {
-  /// Settings of the whole.
+  /// The settings of the whole file.
   let settings: [CollectionSetting: String]
-  /// The directories, by their canonical paths: links are followed when the file is read.
+  /// The directories by canonical path. Symbolic links are resolved when the file is read.
   let directories: [FilePath: Directory]
 
   struct Directory {
-    /// As the file has it.
+    /// The path as written in the file.
     let path: FilePath
-    /// What a server is to know besides.
+    /// The fields that only a server uses.
     let served: [ServedField: String]
-    /// What differs there.
+    /// The directory's settings, which override the file's.
     let settings: [CollectionSetting: String]
   }
 
   private static let directoriesField = "directories"
-  /// A file with ten thousand directories has less.
+  /// The limit of the file's size. A file with ten thousand directories is smaller.
   private static let maximumByteCount = 4 << 20
 
-  /// - Throws: `Errno` in a message if the file cannot be read; `UsageError`, naming file and field, for its mistakes.
+  /// - Throws: `ConfigurationUnreadable` for an unreadable file, or `UsageError` with file and field for a mistake.
   init(_ path: FilePath) throws {
     let bytes = try Self.read(path)
     let value: ConfigurationValue
@@ -69,7 +69,7 @@ struct ConfigurationFile {
     }
   }
 
-  /// The decoder's message, without the names of its types.
+  /// Returns the decoder's message without the names of its types.
   private static func message(_ error: any Error) -> String {
     guard let error = error as? DecodingError else { return "\(error)" }
     let context: DecodingError.Context
@@ -83,7 +83,6 @@ struct ConfigurationFile {
   }
 }
 
-/// A configuration file that cannot be read.
 private struct ConfigurationUnreadable: Error, CustomStringConvertible {
   let path: FilePath
   let errno: Errno
@@ -91,16 +90,16 @@ private struct ConfigurationUnreadable: Error, CustomStringConvertible {
   var description: String { "\(path): the configuration cannot be read: \(errno)" }
 }
 
-/// Any JSON value, scalars as text.
+/// A JSON value of any type. Scalars are stored as text.
 private enum ConfigurationValue: Decodable {
   case object([String: ConfigurationValue])
   case scalar(String)
-  /// An array, null, or a number that is not whole.
+  /// An array, null, or a number that is not an integer.
   case other
 
   init(from decoder: any Decoder) throws {
     if let object = try? [String: ConfigurationValue](from: decoder) {
-      // The decoder has no other way to ask what kind of value there is.
+      // Decoding is the only way to determine the type of a value.
       self = .object(object)
       return
     }
@@ -117,7 +116,7 @@ private enum ConfigurationValue: Decodable {
   }
 }
 
-/// Reads fields, and says where in which file one is wrong.
+/// Reads fields and reports mistakes with file and path.
 private struct FieldReader {
   let file: FilePath
 
@@ -126,12 +125,12 @@ private struct FieldReader {
     return fields
   }
 
-  /// - Parameter isSetting: which names are settings' at all.
+  /// - Parameter isSetting: A closure that returns whether a name belongs to a setting.
   func settings(
     _ fields: [String: ConfigurationValue], at path: [String], where isSetting: (String) -> Bool = { _ in true }
   ) throws -> [CollectionSetting: String] {
     var settings: [CollectionSetting: String] = [:]
-    // In the order of their names, so that of several mistakes the same is reported each time.
+    // Sorted by name, so that the same one of several mistakes is reported each time.
     for (name, value) in fields.sorted(by: { $0.key < $1.key }) where isSetting(name) {
       let path = path + [name]
       guard let setting = CollectionSetting(rawValue: name) else { throw wrong(path, "there is no such field") }
@@ -156,7 +155,7 @@ private struct FieldReader {
     var directories: [FilePath: ConfigurationFile.Directory] = [:]
     for (name, value) in try object(value, at: path).sorted(by: { $0.key < $1.key }) {
       let path = path + [name]
-      // The file must not depend on a service's working directory.
+      // Relative paths would depend on a service's working directory.
       let directory = FilePath(name)
       guard directory.isAbsolute else { throw wrong(path, "must be an absolute path") }
       let key = try Files().canonical(directory)

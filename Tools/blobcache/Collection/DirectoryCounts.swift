@@ -1,6 +1,6 @@
 internal import BlobStore
 
-/// What all processes of a directory have counted in shared memory.
+/// The counters in shared memory that all processes of a directory update.
 struct DirectoryCounts {
   let traffic: BlobStore.Traffic
   let collections: BlobStore.CollectionStatistics

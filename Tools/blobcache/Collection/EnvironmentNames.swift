@@ -4,7 +4,7 @@
   internal import Foundation
 #endif
 
-/// Variables of the environment that look like settings of `collect`, and are none: perhaps a slip of the pen.
+/// Environment variables that resemble settings of `collect` but are unknown, for example misspelled ones.
 enum EnvironmentNames {
   private static let prefix = "BLOBCACHE_"
 
@@ -22,7 +22,7 @@ enum EnvironmentNames {
     }
   }
 
-  /// How many letters have to be inserted, left out or replaced: Levenshtein's distance.
+  /// Returns the Levenshtein distance: the number of bytes to insert, delete or replace.
   private static func distance(_ a: String, _ b: String) -> Int {
     let (a, b) = (Array(a.utf8), Array(b.utf8))
     var row = Array(0...b.count)

@@ -1,15 +1,15 @@
 internal import BlobStore
 
-/// A limit that is exceeded after a pass, and what keeps it so.
+/// A limit that is exceeded after a pass, and the reason.
 struct ExceededLimit {
   let text: String
 
-  /// - Returns: nil where the pass was stopped, and where the limits are kept.
+  /// - Returns: The exceeded limit, or `nil` if the pass was stopped or no limit is exceeded.
   init?(_ report: BlobStore.CollectionReport, _ store: BlobStore) {
     guard !report.wasStopped else { return nil }
     let stay = report.dryRun ? "would stay" : "stay"
     let configuration = store.configuration
-    // Without the counters less can be said of the cause.
+    // If the counters cannot be read, the text is less specific.
     let usage = try? store.usageEstimate()
     if let limit = configuration.limits.size, report.bytesAfter > limit {
       let locked = usage.map { "\(ByteCount($0.lockedBytes)) in \($0.lockedRecords) locked records" }
@@ -29,8 +29,8 @@ struct ExceededLimit {
   }
 
   /// - Parameters:
-  ///   - locked: what is locked, where it is known.
-  ///   - isLockedAlone: whether that exceeds the limit by itself.
+  ///   - locked: A description of the locked records, if known.
+  ///   - isLockedAlone: A Boolean value that indicates whether the locked records exceed the limit by themselves.
   private static func cause(locked: String?, isLockedAlone: Bool, _ report: BlobStore.CollectionReport) -> String {
     if report.failed > 0 { return "\(report.failed) files could not be removed; mend that, or " }
     if isLockedAlone, let locked { return "\(locked) are never evicted; unlock or remove some, or " }

@@ -2,7 +2,7 @@ internal import Locks
 internal import Posix
 internal import SystemPackage
 
-/// The file that shows metrics to others. A reader finds it whole, and never older than before.
+/// The file with the metrics. It is replaced atomically, and never with older values.
 final class MetricsFile: Sendable {
   private struct State {
     var metrics: CollectionMetrics
@@ -27,9 +27,9 @@ final class MetricsFile: Sendable {
     state.withLock { body(&$0.metrics) }
   }
 
-  /// Writes the file, if one is configured.
+  /// Writes the file if one is configured, and reports a failure.
   ///
-  /// - Returns: whether that succeeded; a failure was reported.
+  /// - Returns: A Boolean value that indicates whether the write succeeded.
   @discardableResult
   func write() -> Bool {
     state.withLock { state in

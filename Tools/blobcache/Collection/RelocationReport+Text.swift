@@ -3,7 +3,7 @@ internal import SystemPackage
 internal import TextFormats
 
 extension BlobStore.RelocationReport {
-  /// What has moved, in a line for people.
+  /// Returns a one-line summary of the moved records.
   ///
   /// - Parameter past: `packed` or `unpacked`.
   func text(_ past: String) -> String {

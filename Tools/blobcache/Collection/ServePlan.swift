@@ -4,7 +4,7 @@ package import SystemPackage
 /// The directories that a server serves, from a configuration file and the environment.
 package struct ServePlan {
   package struct Directory {
-    /// What its paths begin with.
+    /// The first component of the directory's URL paths.
     package let name: String
     package let path: FilePath
     private let settings: CollectionPlan.Directory
@@ -21,15 +21,15 @@ package struct ServePlan {
       self.file = file
     }
 
-    /// What the file says; nil for nothing.
+    /// Returns the text of a field, or `nil` if the file does not contain it.
     package subscript(field: ServedField) -> String? { served[field] }
 
-    /// A mistake in a field that only a server can find.
+    /// Returns the error for a mistake in a field that only a server can detect.
     package func mistake(in field: ServedField, _ message: String) -> UsageError {
       UsageError("\(file): directories.\"\(path)\".\(field.rawValue): \(message)")
     }
 
-    /// Sets what the file and the environment say of the directory.
+    /// Applies the settings of the file and the environment.
     package func configure(_ configuration: inout BlobStore.Configuration) {
       settings.limit(&configuration)
       configuration.access.allowsWorldWritable = settings.allowsWorldWritable
@@ -38,17 +38,17 @@ package struct ServePlan {
       if let isFlat = settings.isFlat { configuration.layout.separatesDirectories = !isFlat }
     }
 
-    /// When passes are made; nil if nothing is said.
+    /// The timing of the passes, or `nil` if no interval is configured.
     package var timing: BlobStore.CollectionTiming? {
       settings.interval == nil ? nil : settings.timing(firstDelay: TimeSpan(seconds: 0))
     }
   }
 
-  /// In the order of their paths.
+  /// The directories in the order of their paths.
   package let directories: [Directory]
 
-  /// - Parameter isName: whether a directory may have a name.
-  /// - Throws: `UsageError`, naming file and field, for its mistakes; an error of the system's if it cannot be read.
+  /// - Parameter isName: A closure that returns whether a directory may have a name.
+  /// - Throws: `UsageError` with file and field for a mistake, or a system error if the file cannot be read.
   package init(file path: FilePath, isName: (String) -> Bool) throws {
     let file = try ConfigurationFile(path)
     let plan = try CollectionPlan(directories: [], commandLine: [:], file: file)

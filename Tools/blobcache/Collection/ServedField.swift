@@ -1,8 +1,7 @@
-/// The fields of a directory in a configuration file that concern a server alone.
+/// The fields of a directory in a configuration file that only a server uses.
 package enum ServedField: String, CaseIterable {
-  /// By which requests find it; if it is not there, the last part of its path.
+  /// The name of the directory in requests. The default is the last component of its path.
   case name
-  /// The URL of its remote tier.
   case remote
   case remoteMode
   case remoteWriting
@@ -12,7 +11,7 @@ package enum ServedField: String, CaseIterable {
   case remoteAnnounce
   case remoteSealKey
 
-  /// As an option of the server's has it.
+  /// The name of the server's option for the field.
   package var option: String {
     rawValue.reduce(into: "--") { text, letter in
       text += letter.isUppercase ? "-" + letter.lowercased() : String(letter)

@@ -2,16 +2,16 @@ internal import BlobStore
 internal import Posix
 internal import SystemPackage
 
-/// Recognises a directory that belongs, in part or whole, to another user.
+/// Detects directories that belong, in part or as a whole, to another user.
 ///
-/// That is so after a change of a container's user, or a restoration by the superuser.
+/// This occurs after a container's user has changed or the superuser has restored a backup.
 enum ChangeOfOwner {
-  /// Names the directory's owner and the command that mends it, after a lack of permission.
+  /// Reports the directory's owner and the command that changes it, after a permission error.
   ///
-  /// - Parameter error: the failure; nil where a lack of permission is known.
+  /// - Parameter error: The failure, or `nil` if it is known to be a permission error.
   static func report(_ directory: FilePath, after error: (any Error)? = nil) {
     if let error, !isLackOfPermission(error) { return }
-    // The failure itself has been reported. An error here changes nothing about that.
+    // The failure itself has been reported. An error here does not change it.
     guard let text = try? text(for: directory) else { return }
     StandardError.report(text)
   }
@@ -24,7 +24,7 @@ enum ChangeOfOwner {
     }
   }
 
-  /// - Returns: nil if the directory and its entries belong to the user, or to a group that shares it.
+  /// - Returns: The text, or `nil` if directory and entries belong to the user or to a group that shares it.
   private static func text(for directory: FilePath) throws -> String? {
     let user = Credentials.user
     guard user.rawValue != 0, let status = try Files().status(of: directory) else { return nil }

@@ -2,7 +2,7 @@ internal import ArgumentParser
 internal import BlobStore
 internal import Posix
 
-/// A failure that the tool itself finds: exit status 2.
+/// A failure that the tool itself detects, with exit status 2.
 package struct CommandFailure: Error, CustomStringConvertible {
   package let description: String
 
@@ -12,9 +12,9 @@ package struct CommandFailure: Error, CustomStringConvertible {
 }
 
 extension BlobStoreError {
-  /// The failure, in the words of the subcommand.
+  /// Returns the message of the failure with the name of the subcommand.
   ///
-  /// The library's own name of an operation, such as `removeAll`, means nothing to users of the tool.
+  /// The library's own names of operations, such as `removeAll`, are unknown to users of the tool.
   func text(for subcommand: String) -> String {
     let subject = key.map { "\(subcommand) \"\($0.string)\"" } ?? subcommand
     let text = ([subject, message] + (path.map { [$0.string] } ?? [])).joined(separator: ": ")

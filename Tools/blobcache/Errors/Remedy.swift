@@ -2,7 +2,7 @@ internal import BlobStore
 internal import Posix
 internal import SystemPackage
 
-/// Tells how to mend a failure, where its error tells.
+/// Advice on how to resolve a failure, if its error determines it.
 enum Remedy {
   static let ofDamage = "`blobcache dump` shows the bytes, `remove` or `verify --repair remove` removes the file"
 
@@ -24,7 +24,7 @@ enum Remedy {
     }
   }
 
-  /// - Parameter path: what the system call was about.
+  /// - Parameter path: The path that the system call operated on.
   static func text(for errno: Errno, at path: FilePath?) -> String? {
     switch errno {
     case .noSuchFileOrDirectory: "check the path"
@@ -43,11 +43,11 @@ enum Remedy {
 
   private static let makesRoom = "blobcache collect, with --size-limit or --empty-bin, makes room"
 
-  /// Whether the volume for a path has no inode left for another file.
+  /// Returns whether the volume of a path has no free inode.
   private static func hasNoInodes(_ path: FilePath) -> Bool {
     var place = path
     while !place.isEmpty {
-      // A directory that cannot be opened tells nothing; the one above it may.
+      // If a directory cannot be opened, its parent may provide the number.
       if let directory = try? Directory(at: place, files: Files()), let free = try? directory.freeInodes() {
         return free == 0
       }

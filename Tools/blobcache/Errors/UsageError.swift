@@ -1,4 +1,4 @@
-/// A mistake in the call of the tool that the parser of arguments does not see.
+/// A mistake in the arguments that the parser does not detect.
 ///
 /// The exit status is 64.
 package struct UsageError: Error, CustomStringConvertible {

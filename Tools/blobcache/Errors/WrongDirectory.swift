@@ -1,16 +1,16 @@
 internal import Posix
 internal import SystemPackage
 
-/// A directory in which nothing was found, and nothing else shows that it is a cache: perhaps its path is wrong.
+/// A directory without records that does not look like a cache, so its path may be wrong.
 enum WrongDirectory {
-  /// Names that a cache has at its root besides records: each of them shows that it is one.
+  /// The names of files and directories, besides records, that identify the root of a cache.
   private static let signs = [".blobcache", ".blobcache.conf", "CACHEDIR.TAG", ".recycled", ".quarantine"]
 
-  /// Says so where a directory without a record is no cache.
+  /// Reports a directory without records that is not a cache.
   ///
-  /// - Returns: `no` if other files lie in it; `done` for an empty directory, which may become a cache.
+  /// - Returns: `no` if the directory contains other files, or `done` if it is empty, because it may become a cache.
   static func answer(_ directory: FilePath, _ options: DirectoryOptions) -> Answer {
-    // The work on the directory went well; what keeps it from being looked at now changes nothing of that.
+    // The operation itself succeeded. An error of this check does not change its result.
     guard let contents = try? contents(of: directory) else { return .done }
     switch contents {
     case .cache: return .done
@@ -36,7 +36,7 @@ enum WrongDirectory {
     var contents = Contents.nothing
     var entries = try directory.entries()
     while let entry = try entries.next() {
-      // Leftovers of removed records, on a file system without control files.
+      // Subdirectories remain after records are removed, on a file system without control files.
       guard entry.kind == .directory, CachePlace.isSubdirectory(entry.name) else { return .otherFiles }
       contents = .cache
     }

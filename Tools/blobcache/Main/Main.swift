@@ -1,6 +1,6 @@
 internal import BlobCacheCommands
 
-/// The program. All it can do is in the library of its commands, where the fuzzer reaches it too.
+/// The program. Its functions are in the library of commands, so that the fuzzer can call them.
 @main struct Main {
   static func main() {
     BlobCacheTool.main()

@@ -1,4 +1,4 @@
-/// A table that is printed line by line, because its columns have known widths.
+/// A table that is printed line by line because the widths of its columns are fixed.
 package struct FixedColumns {
   package enum Alignment { case left, right }
 
@@ -10,12 +10,12 @@ package struct FixedColumns {
 
   let columns: [Column]
 
-  /// The titles. The last column has no width, and needs none.
+  /// Returns the titles. The last column needs no width.
   func header(last title: String) -> String {
     row(columns.map(\.title), last: title)
   }
 
-  /// - Parameter decorate: colours a cell that has its width already.
+  /// - Parameter decorate: A closure that colours a cell that is already padded.
   func row(_ cells: [String], last: String, decorate: (Int, String) -> String = { $1 }) -> String {
     var line = ""
     for (index, (column, cell)) in zip(columns, cells).enumerated() {
@@ -26,7 +26,7 @@ package struct FixedColumns {
 }
 
 extension String {
-  /// Spaces before or after the text, if it is shorter than `width`.
+  /// Returns the text padded with spaces if it is shorter than `width`.
   package func padded(to width: Int, _ alignment: FixedColumns.Alignment = .left) -> String {
     let padding = String(repeating: " ", count: max(0, width - count))
     return alignment == .left ? self + padding : padding + self

@@ -12,12 +12,12 @@ package import TextFormats
   internal import Android
 #endif
 
-/// Standard output: lines, and payloads, which are written from where they lie.
+/// Standard output for lines and payloads.
 ///
-/// Lines are collected into large writes unless a person is watching. A failing write ends the process, because the
-/// results have no reader any more. A reader that has gone away is not a failure.
+/// Payloads are not copied. Lines are buffered unless standard output is a terminal. A failed write ends the process
+/// because the results cannot be delivered. A reader that has closed the pipe is not a failure.
 package struct Output: ~Copyable {
-  /// Whether text may be coloured.
+  /// The style, which indicates whether text may be coloured.
   let style: Style
   let isTerminal: Bool
   private var buffer: [UInt8] = []
@@ -40,13 +40,13 @@ package struct Output: ~Copyable {
   }
 
   package mutating func flush() {
-    // Both may be the same terminal.
+    // Standard output and standard error may be the same terminal.
     if isTerminal { StandardError.clearStatus() }
     Self.write(buffer.span.bytes)
     buffer.removeAll(keepingCapacity: true)
   }
 
-  /// Writes bytes after what was written before, without a copy of them.
+  /// Writes bytes after the buffered output without copying them.
   package mutating func write(_ bytes: RawSpan) {
     flush()
     Self.write(bytes)

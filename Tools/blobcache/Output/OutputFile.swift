@@ -1,7 +1,7 @@
 internal import Posix
 package import SystemPackage
 
-/// The file for a payload: replaced as a whole, or written to if it is a device, a pipe or an open descriptor.
+/// The destination of a payload: a file that is replaced atomically, or a device, a pipe or an open descriptor.
 package struct OutputFile {
   package let path: FilePath
 
@@ -9,10 +9,10 @@ package struct OutputFile {
 
   var isStandardOutput: Bool { path == "-" || descriptor?.rawValue == FileDescriptor.standardOutput.rawValue }
 
-  /// Writes bytes behind those that were written before.
+  /// Appends bytes to the output.
   package typealias Append = (RawSpan) throws -> Void
 
-  /// The process's own descriptor that a path stands for, such as `/dev/stdout`, and `/dev/fd/63` for a shell's `>(…)`.
+  /// The descriptor that the path refers to, such as `/dev/stdout`, or `/dev/fd/63` for a shell's `>(…)`.
   private var descriptor: FileDescriptor? {
     switch path.string {
     case "/dev/stdout": return .standardOutput
@@ -25,17 +25,17 @@ package struct OutputFile {
     }
   }
 
-  /// Whether the path's file is made, or replaced as a whole; else it is written to.
+  /// Returns whether the file is created or replaced as a whole. Otherwise it is written in place.
   ///
-  /// - Throws: `FileError`; `CommandFailure` for files of other types.
+  /// - Throws: `FileError`, or `CommandFailure` if the file has another type.
   func isReplaced() throws -> Bool {
     guard descriptor == nil else { return false }
     return try withPlace { name, directory in try isReplaced(name, in: directory) }
   }
 
-  /// Has a payload written, in pieces.
+  /// Writes a payload in pieces.
   ///
-  /// - Throws: what `write` throws; as `isReplaced`.
+  /// - Throws: The errors of `write` and of `isReplaced`.
   package func write(_ write: (Append) throws -> Void) throws {
     if let descriptor { return try write { try append($0, to: descriptor) } }
     try withPlace { name, directory in
@@ -51,7 +51,7 @@ package struct OutputFile {
   }
 
   private func withPlace<Result>(_ body: (String, borrowing Directory) throws -> Result) throws -> Result {
-    // A path without a last name, or with one that stands for a directory, names no file.
+    // A path without a last component, or with one such as `..`, cannot name a file.
     guard let component = path.lastComponent, component.kind == .regular else { throw inTheWay("a directory") }
     let parent = path.removingLastComponent()
     let directoryPath = parent.isEmpty ? "." : parent
@@ -81,7 +81,7 @@ package struct OutputFile {
     do {
       try write { try append($0, to: file) }
     } catch {
-      // The write failed, which is reported, and not the close after it.
+      // Only the error of the write is reported, and not a later one of the close.
       try? file.close()
       throw error
     }

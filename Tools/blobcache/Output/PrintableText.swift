@@ -1,7 +1,7 @@
 extension String {
-  /// The text with everything that a terminal would obey written out.
+  /// The text with all characters escaped that control a terminal.
   ///
-  /// A key must not move the cursor, ring, or turn text around.
+  /// A key must not move the cursor, ring the bell, or reverse the direction of text.
   package var printable: String {
     guard unicodeScalars.contains(where: \.isObeyed) else { return self }
     var text = ""
@@ -19,7 +19,7 @@ extension String {
 }
 
 extension Unicode.Scalar {
-  /// Control characters, line and paragraph separators, and what changes the direction of text.
+  /// Control characters, line and paragraph separators, and characters that change the direction of text.
   fileprivate var isObeyed: Bool {
     switch value {
     case 0x00...0x1F, 0x7F...0x9F, 0x200E...0x200F, 0x2028...0x202E, 0x2066...0x2069: true

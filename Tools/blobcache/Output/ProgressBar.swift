@@ -3,7 +3,7 @@ internal import Locks
 internal import Posix
 internal import SystemPackage
 
-/// Shows a `ProgressLine` on standard error while it lives, if that is a terminal.
+/// Shows a `ProgressLine` on standard error during its lifetime, if standard error is a terminal.
 final class ProgressBar: Sendable {
   private struct State {
     var line: ProgressLine
@@ -13,14 +13,14 @@ final class ProgressBar: Sendable {
   private let state: Lock<State>
   private let start = SystemClock.coarseMilliseconds()
 
-  /// Time between two drawings, so that a terminal at the end of a slow line keeps up.
+  /// The minimum time between two updates, so that a terminal on a slow connection can keep up.
   private static let minimumMilliseconds: Int64 = 100
 
   /// - Parameters:
-  ///   - label: names the work, such as a directory.
-  ///   - total: files in all; nil if unknown.
-  ///   - bytesName: what the bytes are, such as `freed`.
-  /// - Returns: nil without a terminal.
+  ///   - label: The name of the work, such as a directory.
+  ///   - total: The total number of files, or `nil` if unknown.
+  ///   - bytesName: The word for the bytes, such as `freed`.
+  /// - Returns: The progress bar, or `nil` if standard error is not a terminal.
   init?(_ label: String, total: Int64? = nil, bytesName: String, quiet: Bool) {
     guard !quiet, Terminal.isTerminal(.standardError), Style.environmentAllowsCursorMovement else { return nil }
     state = Lock(State(line: ProgressLine(label: label.printable, total: total, bytesName: bytesName)))
@@ -30,7 +30,6 @@ final class ProgressBar: Sendable {
     StandardError.clearStatus()
   }
 
-  /// Counts one file more.
   func add(bytes: Int64) {
     change { line in
       line.files += 1
@@ -53,7 +52,7 @@ final class ProgressBar: Sendable {
       if let last = state.lastDrawn, now - last < Self.minimumMilliseconds { return }
       state.lastDrawn = now
       state.line.elapsed = .milliseconds(now - start)
-      // One column is left free: a terminal may break the line when the last is written.
+      // The last column stays empty, because a terminal may wrap the line when it is written.
       StandardError.showStatus(state.line.text(width: (Terminal.width(of: .standardError) ?? 80) - 1))
     }
   }

@@ -1,7 +1,7 @@
-/// How far a walk over a directory has come, in one line of a terminal.
+/// The progress of a walk over a directory in one line of a terminal.
 struct ProgressLine {
   let label: String
-  /// Files there are; nil where that is not known.
+  /// The total number of files, or `nil` if unknown.
   var total: Int64?
   var files: Int64 = 0
   /// The word for the bytes, such as `freed`.
@@ -9,15 +9,15 @@ struct ProgressLine {
   var bytes: Int64 = 0
   var elapsed: Duration = .zero
 
-  /// - Parameter width: of the line, in characters; nothing is longer.
+  /// - Parameter width: The maximum number of characters.
   func text(width: Int) -> String { Self.text(label: label, fraction: fraction, counts: counts, width: width) }
 
-  /// A label, a bar and figures, as far as there is room.
+  /// Returns a label, a bar and the counts, if the width is sufficient for them.
   ///
-  /// - Parameter fraction: of the work that is done; nil where it is not known, and no bar is shown.
+  /// - Parameter fraction: The fraction of the work that is done, or `nil` if unknown. Without it no bar is shown.
   static func text(label: String, fraction: Double?, counts: String, width: Int) -> String {
     let percentage = fraction.map { "\(Int($0 * 100))%".padded(to: 4, .right) + " " } ?? ""
-    // The characters left for the label and the bar, which give way to the figures.
+    // The characters for the label and the bar, which are shortened before the counts.
     let rest = width - counts.count - percentage.count - 1
     guard rest >= shortestLabel else { return String((percentage + counts).prefix(width)) }
     let bar = fraction.map { Self.bar($0, width: min(rest - min(label.count, 30) - 1, 40)) } ?? ""
@@ -40,7 +40,7 @@ struct ProgressLine {
     return counts
   }
 
-  /// The counters are an estimate: the end is not shown before it is there.
+  /// The fraction, at most 0.99 because the total is an estimate.
   private var fraction: Double? {
     guard let total, total > 0 else { return nil }
     return min(Double(files) / Double(total), 0.99)

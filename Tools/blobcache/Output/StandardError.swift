@@ -1,22 +1,22 @@
 internal import Locks
 internal import SystemPackage
 
-/// Standard error, for all output that is no result.
+/// Standard error, for all output that is not a result.
 package enum StandardError {
-  /// The line that is shown for a moment at the end of a terminal, below all messages.
+  /// The temporary status line at the end of a terminal, below all messages.
   private static let status = Lock("")
 
-  /// ECMA-48: to the start of the line, and erase it.
+  /// ECMA-48: carriage return and "erase in line".
   private static let eraseLine = "\r\u{1B}[K"
 
-  /// Prints a line for people, by one write so that processes do not mix theirs.
+  /// Prints a message with a single write, so that lines of several processes do not interleave.
   package static func report(_ message: String) {
     status.withLock { status in
       write((status.isEmpty ? "" : eraseLine) + "blobcache: \(message.printable)\n" + status)
     }
   }
 
-  /// Shows a line in place of the one that was shown before. Only for terminals.
+  /// Replaces the status line. Only for terminals.
   static func showStatus(_ line: String) {
     status.withLock { status in
       status = line
@@ -32,7 +32,7 @@ package enum StandardError {
     }
   }
 
-  /// Clears it unless another thread is about to write, which may wait for a terminal that is stopped.
+  /// Clears the status line unless another thread holds the lock, which may be blocked by a stopped terminal.
   static func clearStatusAtOnce() {
     status.withLockIfAvailable { status in
       guard !status.isEmpty else { return }
@@ -42,7 +42,7 @@ package enum StandardError {
   }
 
   private static func write(_ text: String) {
-    // Where standard error cannot be written, the exit status still tells.
+    // If standard error cannot be written, the exit status still reports the result.
     _ = try? FileDescriptor.standardError.writeAll(text.utf8)
   }
 }

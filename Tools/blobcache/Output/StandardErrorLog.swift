@@ -1,6 +1,6 @@
 package import Logging
 
-/// The libraries' warnings, as the tool's own messages.
+/// A log handler that prints the libraries' warnings as messages of the tool.
 package struct StandardErrorLog: LogHandler {
   package var logLevel: Logger.Level
   package var metadata: Logger.Metadata = [:]

@@ -8,7 +8,6 @@
   internal import Android
 #endif
 
-/// Colours, where they are wanted.
 struct Style {
   let isColoured: Bool
 
@@ -27,12 +26,12 @@ struct Style {
     return "\u{1B}[\(colour.rawValue)m\(text)\u{1B}[0m"
   }
 
-  /// https://no-color.org: a NO_COLOR that is not empty turns colours off. A dumb terminal has none.
+  /// https://no-color.org: a NO_COLOR that is not empty disables colours. A dumb terminal has no colours.
   static var environmentAllowsColour: Bool {
     variable("NO_COLOR").isEmpty && environmentAllowsCursorMovement
   }
 
-  /// A dumb terminal cannot erase what it shows.
+  /// A dumb terminal cannot erase text.
   static var environmentAllowsCursorMovement: Bool {
     variable("TERM") != "dumb"
   }

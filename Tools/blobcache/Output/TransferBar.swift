@@ -1,20 +1,20 @@
 internal import Posix
 internal import SystemPackage
 
-/// Shows on standard error how far a payload has come, if that is a terminal and it takes longer than a second.
+/// Shows a payload's progress on standard error, if that is a terminal, after a transfer time of one second.
 final class TransferBar {
   private var line: TransferLine
   private let start = SystemClock.coarseMilliseconds()
   private var lastDrawn: Int64
 
   private static let firstMilliseconds: Int64 = 1000
-  /// Time between two drawings, so that a terminal at the end of a slow line keeps up.
+  /// The minimum time between two updates, so that a terminal on a slow connection can keep up.
   private static let minimumMilliseconds: Int64 = 100
 
   /// - Parameters:
-  ///   - label: names the payload, such as its key.
-  ///   - total: bytes in all; nil if unknown.
-  /// - Returns: nil without a terminal.
+  ///   - label: The name of the payload, such as its key.
+  ///   - total: The total number of bytes, or `nil` if unknown.
+  /// - Returns: The bar, or `nil` if standard error is not a terminal.
   init?(_ label: String, total: Int64?, quiet: Bool) {
     guard !quiet, Terminal.isTerminal(.standardError), Style.environmentAllowsCursorMovement else { return nil }
     line = TransferLine(label: label.printable, total: total)
@@ -29,7 +29,7 @@ final class TransferBar {
     guard now - lastDrawn >= Self.minimumMilliseconds else { return }
     lastDrawn = now
     line.elapsed = .milliseconds(now - start)
-    // One column is left free: a terminal may break the line when the last is written.
+    // The last column stays empty, because a terminal may wrap the line when it is written.
     StandardError.showStatus(line.text(width: (Terminal.width(of: .standardError) ?? 80) - 1))
   }
 }

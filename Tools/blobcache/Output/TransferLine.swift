@@ -1,12 +1,12 @@
-/// How far a payload has come, in one line of a terminal.
+/// The progress of a payload in one line of a terminal.
 struct TransferLine {
   let label: String
-  /// Bytes in all; nil where that is not known.
+  /// The total number of bytes, or `nil` if unknown.
   let total: Int64?
   var bytes: Int64 = 0
   var elapsed: Duration = .zero
 
-  /// - Parameter width: of the line, in characters; nothing is longer.
+  /// - Parameter width: The maximum number of characters.
   func text(width: Int) -> String {
     ProgressLine.text(label: label, fraction: fraction, counts: counts, width: width)
   }

@@ -1,15 +1,15 @@
 internal import Posix
 internal import SystemPackage
 
-/// Where in a cache a directory lies.
+/// The position of a directory in a cache.
 ///
-/// The root says how its records are judged, and may be the directory above.
+/// The root determines how its records are judged. It can be the parent of the directory.
 struct CachePlace {
   let root: FilePath
-  /// nil for the root itself, and for a directory outside of caches.
+  /// The name of the subdirectory, or `nil` for the root and for a directory outside of caches.
   private let subdirectory: String?
 
-  /// ControlFile.md, and Semantics.md, P16. A root has one of them once a program, or this tool, has changed something.
+  /// ControlFile.md, and Semantics.md, P16. A root has one of them after the first change by any program.
   private static let signs = [".blobcache", ".blobcache.conf"]
 
   init(of directory: FilePath) throws(FileError) {
@@ -26,24 +26,24 @@ struct CachePlace {
     }
   }
 
-  /// Whether what cannot be listed is the directory, or holds it.
+  /// Returns whether a path that could not be listed is the directory or contains it.
   func isPart(of unlisted: String) -> Bool { unlisted.isEmpty || unlisted == subdirectory }
 
-  /// - Parameter file: a path below the root.
-  /// - Returns: the path below the directory; nil if it lies elsewhere.
+  /// - Parameter file: A path relative to the root.
+  /// - Returns: The path relative to the directory, or `nil` if it is outside of it.
   func relative(_ file: String) -> String? {
     guard let subdirectory else { return file }
     let prefix = subdirectory + "/"
-    // By bytes: names that Swift takes for equal may be two.
+    // Compared by bytes, because Swift treats canonically equivalent names as equal.
     guard file.utf8.starts(with: prefix.utf8) else { return nil }
     return String(decoding: file.utf8.dropFirst(prefix.utf8.count), as: UTF8.self)
   }
 
-  /// Whether records may lie in a directory of this name: Semantics.md, N5.
+  /// Returns whether a directory of this name can contain records: Semantics.md, N5.
   static func isSubdirectory(_ name: String) -> Bool { (2...3).contains(name.utf16.count) }
 
   private static func isRoot(_ directory: FilePath) -> Bool {
-    // If the directory cannot be looked at, the work itself finds out.
+    // If the status of a sign cannot be read, the operation itself reports the error.
     signs.contains { (try? Files().status(of: directory.appending($0)))?.type == .regular }
   }
 }

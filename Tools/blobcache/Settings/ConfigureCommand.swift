@@ -105,7 +105,7 @@ struct ConfigureCommand: DirectorySubcommand {
     }
   }
 
-  /// Takes over what the options say.
+  /// Applies the options.
   private func change(_ settings: BlobStore.DirectorySettings) -> BlobStore.DirectorySettings {
     var settings = settings
     if let sizeLimit { settings.sizeLimit = .init(sizeLimit.value?.bytes) }
@@ -121,7 +121,7 @@ struct ConfigureCommand: DirectorySubcommand {
 }
 
 extension EffectiveSettings.Row {
-  /// Such as `size-limit   2.1 GB   directory`.
+  /// A line such as `size-limit   2.1 GB   directory`.
   fileprivate var text: String {
     setting.rawValue.padded(to: 11) + "  " + shown.padded(to: 24) + "  " + source
   }

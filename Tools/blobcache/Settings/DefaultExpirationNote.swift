@@ -1,6 +1,6 @@
 internal import BlobStore
 
-/// Says how long a blob without a time to live lasts: shorter than most expect.
+/// Reports the lifetime of a blob without a time to live, because it is shorter than most users expect.
 enum DefaultExpirationNote {
   static func report(_ store: BlobStore) {
     let seconds = store.configuration.expiry.defaultTimeToLive.components.seconds

@@ -4,7 +4,7 @@ internal import BlobStore
 internal import Logging
 internal import SystemPackage
 
-/// The options of every subcommand on a directory.
+/// The options of every subcommand for a directory.
 struct DirectoryOptions: ParsableArguments {
   @Option(
     name: .customLong("default-ttl"), parsing: .unconditional,
@@ -51,10 +51,10 @@ extension RecordArrangement: ExpressibleByArgument {}
 extension BlobStore.Eviction: ExpressibleByArgument {}
 
 extension DirectoryOptions {
-  /// The configuration of a store by these options.
+  /// Returns the configuration of a store with these options.
   ///
-  /// Only a store of a blob may make a directory: for any other operation, an absent one is a mistake in its path.
-  /// Missing options follow the directory's settings, then the hint that its program has left. The tool leaves none itself.
+  /// Only storing a blob may create the directory: for other operations, a missing one is a mistake in its path.
+  /// Missing options follow the directory's settings, then the hint of its program. The tool itself leaves no hint.
   func configuration(
     for directory: FilePath, creatingDirectory: Bool = false
   ) throws(BlobStoreError) -> BlobStore.Configuration {
@@ -63,14 +63,14 @@ extension DirectoryOptions {
     configuration.access.leavesHint = false
     configuration.access.allowsWorldWritable = allowsWorldWritable
     configuration.access.lockTimeout = .seconds(30)
-    // No payload is in memory as a whole.
+    // No limit, because large payloads are never held in memory as a whole.
     configuration.limits.payload = .max
     if let naming { configuration.layout.naming = naming }
     if let flat { configuration.layout.separatesDirectories = !flat }
     if let defaultTimeToLive { configuration.expiry.defaultTimeToLive = defaultTimeToLive.duration }
     if let now {
       configuration.now = { now }
-      // Others go by when the last collection was made.
+      // Other processes rely on the time of the last collection.
       configuration.access.recordsCollections = false
     }
     configuration.logger = logger
@@ -87,7 +87,7 @@ extension DirectoryOptions {
       directory: directory, configuration: try configuration(for: directory, creatingDirectory: creatingDirectory))
   }
 
-  /// A store for subcommands that write files: a signal that ends the tool removes those.
+  /// Opens a store for subcommands that write files. If a signal ends the tool, unfinished files are removed.
   func storeToWrite(at directory: FilePath, creatingDirectory: Bool = false) throws -> BlobStore {
     let store = try store(at: directory, creatingDirectory: creatingDirectory)
     SignalEnd.remove(store.temporaryNames)

@@ -2,18 +2,18 @@ internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
 
-/// The settings that hold for a directory, each with the place that it comes from.
+/// The settings in effect for a directory, each with its source.
 struct EffectiveSettings {
   struct Row {
     let setting: DirectorySetting
-    /// As the settings file has it; nil where the built-in value depends on the volume.
+    /// The value as in the settings file, or `nil` if the built-in value depends on the volume.
     let value: String?
     let source: String
   }
 
   let rows: [Row]
 
-  /// - Throws: `settingsUnreadable`; `fileSystem`; `UsageError` for a wrong value in the environment.
+  /// - Throws: `settingsUnreadable`; `fileSystem`; `UsageError` for an invalid value in the environment.
   init(of directory: FilePath) throws {
     let own = try BlobStore.settings(of: directory)
     let hint = try BlobStore.hint(at: directory).map { BlobStore.DirectorySettings(hint: $0) }

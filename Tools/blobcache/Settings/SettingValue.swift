@@ -1,9 +1,9 @@
 internal import ArgumentParser
 internal import BlobStore
 
-/// A limit as people write it: a value, or `none`.
+/// A limit as users write it: a value, or `none`.
 struct SettingLimit<Value: WrittenValue>: WrittenValue {
-  /// nil for none.
+  /// The limit, or `nil` for `none`.
   let value: Value?
 
   static var forms: String { "\(Value.forms); or none" }
@@ -18,7 +18,6 @@ struct SettingLimit<Value: WrittenValue>: WrittenValue {
   }
 }
 
-/// A number of records above zero.
 struct RecordCount: WrittenValue {
   let value: Int64
 
@@ -30,7 +29,7 @@ struct RecordCount: WrittenValue {
   }
 }
 
-/// The largest record that is packed, or `off`.
+/// The size of the largest record that is packed, or `off`.
 struct SettingPacking: WrittenValue {
   let value: BlobStore.Packing
 

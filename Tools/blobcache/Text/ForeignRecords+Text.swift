@@ -4,12 +4,12 @@ internal import SystemPackage
 internal import TextFormats
 
 extension BlobStore.ForeignRecords {
-  /// Tells that a cache has changed its owner, and how to mend it.
+  /// Returns a message that the cache's owner has changed, with the command that restores it.
   ///
-  /// That is so if nearly all files in records' places are another user's.
+  /// The owner has changed if nearly all files at record paths belong to another user.
   ///
-  /// - Parameter records: how many records there are.
-  /// - Returns: nil for a cache that has not.
+  /// - Parameter records: The number of records.
+  /// - Returns: The message, or `nil` if the owner has not changed.
   func changeOfOwner(of directory: FilePath, beside records: Int64) -> String? {
     guard files > 0, records <= files / 9, let user, let recordUser else { return nil }
     let all = records == 0 ? "all \(files)" : "\(files) of \(files.saturatingAdding(records))"
@@ -27,9 +27,9 @@ extension JSONObject {
 }
 
 extension BlobStore {
-  /// Tells of the foreign record under a key that was not found.
+  /// Reports the foreign record for a key that was not found.
   func reportForeignRecord(for key: BlobKey) {
-    // The key was looked for without an error; what keeps it from being looked at now changes nothing of the answer.
+    // The lookup itself succeeded. An error of this check does not change its result.
     guard let record = try? foreignRecord(for: key) else { return }
     StandardError.report("\(key.string): \(record.explanation): \(record.path)")
   }

@@ -3,7 +3,7 @@ internal import BlobStore
 internal import SystemPackage
 internal import TextFormats
 
-/// The inspection of one record, for people.
+/// The text of a record's inspection.
 struct InspectionText {
   let inspection: RecordInspection
   let now: UnixTime
@@ -113,7 +113,7 @@ extension PackedPlace {
 }
 
 extension RecordField {
-  /// The field's value with all its digits.
+  /// Returns the field's value with all its digits.
   func hexadecimal(_ header: StoredHeader) -> String {
     "0x" + Hexadecimal.text(value(in: header), digits: 2 * byteCount)
   }

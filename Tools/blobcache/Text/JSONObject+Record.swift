@@ -3,7 +3,7 @@ internal import BlobStore
 internal import TextFormats
 
 extension JSONObject {
-  /// A record as every subcommand shows it; `file` is relative to its directory.
+  /// Creates the JSON object of a record for all subcommands. `file` is relative to the record's directory.
   init(record entry: RecordEntry) {
     self.init(
       key: entry.key, file: entry.file, state: entry.state, header: entry.storedHeader, expiry: entry.expiry,
@@ -13,7 +13,7 @@ extension JSONObject {
     add(packed: entry.packed)
   }
 
-  /// - Parameter header: nil where the file has fewer than 64 bytes.
+  /// - Parameter header: The header, or `nil` if the file has fewer than 64 bytes.
   init(
     key: BlobKey?, file: String, state: RecordState, header: StoredHeader?, expiry: UnixTime?, damage: RecordError?
   ) {
@@ -22,7 +22,7 @@ extension JSONObject {
     add("file", file)
     add("state", state.rawValue)
     add("refCount", header?.refCount)
-    // Unsigned 64-bit fields are held at what a signed one can take: readers of JSON have no larger integers.
+    // Unsigned 64-bit fields saturate at the largest signed value, because JSON readers have no larger integers.
     add("ttl", header.map { Int64(clamping: $0.ttl) })
     add("updateTime", header.map { Int64(clamping: $0.updateTime) })
     add("payloadSize", header.map { Int64(clamping: $0.payloadSize) })
@@ -33,7 +33,7 @@ extension JSONObject {
     if let damage { add(damage) }
   }
 
-  /// Where a packed record lies.
+  /// Adds the location of a packed record.
   mutating func add(packed place: PackedPlace?) {
     guard let place else { return }
     add("pack", place.pack)
@@ -42,7 +42,7 @@ extension JSONObject {
     add("sequence", place.sequence)
   }
 
-  /// The rule that a damaged record breaks.
+  /// Adds the rule that a damaged record violates.
   mutating func add(_ damage: RecordError) {
     add("error", damage.name)
     add("code", damage.code)

@@ -2,10 +2,10 @@ internal import BlobRecord
 internal import BlobStore
 internal import TextFormats
 
-/// Prints what became of each of several keys.
+/// Prints the results for several keys.
 struct KeyResults {
   let operation: String
-  /// The word for success that people read, such as `locked`.
+  /// The word for success in the text output, such as `locked`.
   let done: String
   let store: BlobStore
   let options: DirectoryOptions
@@ -47,7 +47,7 @@ struct KeyResults {
   }
 
   private struct Line {
-    /// As in JSON.
+    /// The value in JSON.
     let result: String
     let answer: Answer
     var damage: RecordError?
@@ -69,7 +69,6 @@ struct KeyResults {
 }
 
 extension JSONObject {
-  /// The result for one key.
   init(operation: String, key: String, result: String) {
     self.init(type: "result")
     add("operation", operation)

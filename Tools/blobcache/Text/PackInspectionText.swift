@@ -3,7 +3,7 @@ internal import BlobStore
 internal import SystemPackage
 internal import TextFormats
 
-/// The inspection of a pack, for people.
+/// The text of a pack's inspection.
 struct PackInspectionText {
   let pack: PackInspection
   let now: UnixTime
@@ -16,7 +16,7 @@ struct PackInspectionText {
     .init(title: "UPDATED", width: 20), .init(title: "PAYLOAD", width: 7, alignment: .right),
   ])
 
-  /// What is said of the pack as a whole.
+  /// The lines about the pack as a whole.
   var head: [String] {
     [
       style(pack.path.string.printable, .bold),
@@ -55,7 +55,7 @@ struct PackInspectionText {
 }
 
 extension PackInspection.Record {
-  /// Whether it is one that a load would find to be damaged.
+  /// A Boolean value that indicates whether a load would report the record as damaged.
   var isDamaged: Bool { !isDead && !hasSoundPayload }
 
   /// `live`, `dead` or `damaged`.
@@ -69,7 +69,7 @@ extension JSONObject {
     self.init(type: "pack")
     add("path", pack.path.string)
     add("pack", pack.number)
-    // In hexadecimal, because many readers of JSON lose digits of integers above 2^53.
+    // In hexadecimal, because many JSON readers lose precision for integers above 2^53.
     add("identifier", "0x" + Hexadecimal.text(pack.identifier, digits: 16))
     add("fileSize", pack.fileSize)
     add("mediumSize", pack.mediumSize)

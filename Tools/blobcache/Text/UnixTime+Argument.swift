@@ -12,8 +12,9 @@ extension UnixTime: WrittenValue {
     "a time since 1970: Unix seconds or ISO 8601, such as 1700000000, 2023-11-14, 2023-11-14T22:13:20Z"
   }
 
-  /// Unix seconds, or ISO 8601: `2026-01-31`, `2026-01-31T06:30:00Z`, with an offset, with a fraction that is dropped;
-  /// without either zone it is UTC. Nothing before 1970, which no record can be from.
+  /// Parses Unix seconds or ISO 8601, such as `2026-01-31` or `2026-01-31T06:30:00+01:00`.
+  ///
+  /// Fractions are dropped. Without a zone the time is UTC. Times before 1970 are rejected, as no record has one.
   public init?(argument: String) {
     if let seconds = Int64(digits: argument) {
       self.init(seconds: seconds)
@@ -23,7 +24,7 @@ extension UnixTime: WrittenValue {
     guard let match = argument.wholeMatch(of: shape) else { return nil }
     let style = Date.ISO8601FormatStyle()
     do {
-      // The parser takes February 30 for March 1 or 2; the day alone, written again, shows it.
+      // The parser accepts February 30 as March 1 or 2. Formatting the parsed day again reveals such dates.
       let midnight = "\(match.1)T00:00:00Z"
       guard try style.parse(midnight).formatted(style) == midnight else { return nil }
       let zone = match.2 != nil && match.5 == nil ? "Z" : ""

@@ -5,11 +5,11 @@ import Posix
 import TestSupport
 import Testing
 
-/// Tests of a cache whose collections make checkpoints of its packs.
+/// Tests of a cache whose collections write checkpoints of its packs.
 protocol CheckpointSuite: PackedSuite {}
 
 extension CheckpointSuite {
-  /// With a checkpoint at each collection that has seen a few records come.
+  /// Returns a store whose collections write a checkpoint after a few new records.
   func store(
     files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void = { _ in }
   ) throws -> BlobStore {
@@ -21,14 +21,14 @@ extension CheckpointSuite {
 
   static func key(_ number: Int) -> BlobKey { BlobKey("key \(number)") }
 
-  /// A thousand bytes: a chunk has sixteen.
+  /// Payloads of a thousand bytes, so that a chunk contains sixteen records.
   static func payload(_ number: Int, _ version: Int = 0) -> Data {
     BlobStoreTests.payload(1000, UInt64(number + 10_000 * version))
   }
 
   static var count: Int { 400 }
 
-  /// Stores by a process that has ended, and a collection by another.
+  /// Stores records by a process that ends, and collects by another process.
   func makeCheckpoint(files: Files = Files()) throws {
     let writer = try store()
     for number in 0..<Self.count { try writer.store(Self.payload(number), for: Self.key(number)) }
@@ -49,7 +49,7 @@ extension CheckpointSuite {
     Dictionary(uniqueKeysWithValues: numbers.map { ($0, Data?.none) })
   }
 
-  /// - Returns: how many reads of packs the first look has made.
+  /// - Returns: The number of reads of packs by the first lookup.
   @discardableResult
   func expectAfterBoot(
     _ expected: [Int: Data?], sourceLocation: SourceLocation = #_sourceLocation

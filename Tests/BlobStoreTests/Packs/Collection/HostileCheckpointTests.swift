@@ -13,7 +13,7 @@ import Testing
 
   init() throws { cache = try Cache() }
 
-  /// A bad block of the medium: all chunks are walked, and the next collection that frees a chunk removes it.
+  /// If the medium has a bad block, all chunks are walked, and the file is removed when a collection frees a chunk.
   @Test func oneThatCannotBeReadHarmsNobody() throws {
     try makeCheckpoint()
     try NextBoot.begin(in: cache.root.string)
@@ -35,7 +35,7 @@ import Testing
     case noFile, empty, cutOff, header, version, salts, buckets, link, sparse
   }
 
-  /// Bits that are not what was written: all chunks are walked, or those whose salts do not fit.
+  /// If bits of the file are damaged, all chunks are walked, or those whose salts do not match.
   @Test(arguments: Damage.allCases) func aDamagedOneIsNotBelieved(damage: Damage) throws {
     try makeCheckpoint()
     var content = try bytes(ofFile: checkpoint)
@@ -62,7 +62,7 @@ import Testing
     default: try Data(content).write(to: URL(filePath: checkpoint))
     }
     try expectAfterBoot([:])
-    // The next collection frees chunks, whatever lies there.
+    // The next collection frees chunks in spite of the damaged file.
     do {
       let writer = try store()
       for number in 0..<100 { try writer.remove(Self.key(number)) }
@@ -71,8 +71,8 @@ import Testing
     try expectAfterBoot(Self.gone(0..<100))
   }
 
-  /// Bytes with a checksum that fits, as only somebody who may write there can make them: no load answers another key's blob, and
-  /// nothing ends the process.
+  /// A forged file with a correct checksum, which requires write access: a load never returns another key's blob, and
+  /// the process does not crash.
   @Test func aForgedOneHarmsNobody() throws {
     let seed = SeededGenerator.announcedSeed(for: "HostileCheckpointTests")
     var generator = SeededGenerator(seed: seed)

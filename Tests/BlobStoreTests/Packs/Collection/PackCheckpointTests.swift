@@ -8,7 +8,7 @@ import Testing
 
 @testable import BlobStore
 
-/// What a boot finds by a checkpoint: all that a walk of all chunks would find.
+/// With a checkpoint, a boot finds the same records as a walk of all chunks.
 @Suite struct PackCheckpointTests: CheckpointSuite {
   let cache: Cache
 
@@ -17,7 +17,7 @@ import Testing
   @Test func whatIsCoveredIsNotWalked() throws {
     try makeCheckpoint()
     let reads = try expectAfterBoot([:])
-    // Two are of the pack's header.
+    // Two of the reads are for the pack's header.
     #expect(reads <= 5, "\(reads) reads")
     try FileManager.default.removeItem(atPath: checkpoint)
     let all = try expectAfterBoot([:])
@@ -48,14 +48,14 @@ import Testing
     for number in 0..<Self.count where number % 7 != 1 {
       #expect(try store.header(for: Self.key(number))?.refCount == (number % 35 == 2 ? 1 : 0), "\(number)")
     }
-    // What is stored from here on is the newest.
+    // Records stored from here on are the newest.
     try store.store(Self.payload(2, 2), for: Self.key(2))
     expected[2] = Self.payload(2, 2)
     try FileManager.default.removeItem(atPath: checkpoint)
     try expectAfterBoot(expected)
   }
 
-  /// A power cut has undone what says that a record is dead: the newer one counts, and the older one is marked again.
+  /// A power cut has reverted the marks of dead records: the newer record counts, and the older one is marked again.
   @Test func anOlderRecordThatIsCoveredGivesWay() throws {
     try makeCheckpoint()
     let numbers = [3, 77, 210]
@@ -73,12 +73,12 @@ import Testing
     try expectAfterBoot(expected.mapValues { _ in Data?.none })
   }
 
-  /// The newer one is covered, and a copy of an older one lies in a chunk that is not.
+  /// The newer record is covered, and an older one is in a chunk that is not covered.
   @Test func anOlderRecordThatIsNotCoveredGivesWay() throws {
     let writer = try store()
     try writer.store(Self.payload(0, 1), for: Self.key(0))
     let place = PackAddress(rawValue: try #require(try writer.place(of: Self.key(0))))
-    // Another process has replaced it since, and its chunk is full.
+    // Another process then replaces the record, in a chunk that becomes full.
     try makeCheckpoint()
     try setDead(false, place)
     try expectAfterBoot([:])
@@ -95,7 +95,7 @@ import Testing
     try file.write(contentsOf: Data([isDead ? byte | bit : byte & ~bit]))
   }
 
-  /// As from a backup: a chunk that was used anew has other salts.
+  /// A chunk that was reused has other salts than in an old checkpoint, for example, one from a backup.
   @Test func anOldCheckpointCoversNoChunkThatWasUsedAnew() throws {
     try makeCheckpoint()
     let old = try Data(bytes(ofFile: checkpoint))
@@ -116,7 +116,7 @@ import Testing
     try expectAfterBoot(expected)
   }
 
-  /// Names of one digest have one tag: the name decides.
+  /// Names with the same digest have the same tag, so the name decides.
   @Test func namesOfOneDigestAreToldApart() throws {
     do { try store().store(Self.payload(1), for: CollidingKeys.first) }
     try makeCheckpoint()
@@ -126,7 +126,7 @@ import Testing
     #expect(try store().load(CollidingKeys.second)?.payload == Self.payload(2))
   }
 
-  /// By an index that is made by a walk, a record was last used when it was stored.
+  /// In an index that is rebuilt by a walk, the last use of a record is its store.
   @Test func timesOfUseOutlastABoot() throws {
     do {
       let writer = try store()
@@ -140,7 +140,7 @@ import Testing
     #expect(try store().header(for: Self.key(6))?.updateTime == UInt64(cache.now - 100))
   }
 
-  /// The one that was written from the page, in Python.
+  /// The independent reader was written in Python from the specification.
   @Test(.enabled(if: PackReader.isInstalled, "needs python3"))
   func anIndependentReaderFindsWhatABootFinds() throws {
     do {
@@ -163,7 +163,7 @@ import Testing
     let found = try PackReader.records(in: cache.path(".packs"), by: .checkpoint)
     let walked = try PackReader.records(in: cache.path(".packs"), by: .walk)
     #expect(found.map(\.address) == walked.map(\.address))
-    // By an entry of the checkpoint, because a walk does not tell of a touch.
+    // The times are from entries of the checkpoint, because a walk does not find touches.
     #expect(found.count { $0.lastUse == touched } > 40)
     #expect(found.count { $0.lastUse == cache.now } > 100)
     try NextBoot.begin(in: cache.root.string)
@@ -202,7 +202,7 @@ import Testing
 
   // MARK: - Order
 
-  /// A chunk is out of the checkpoint, on the medium, before it is free.
+  /// A chunk is removed from the checkpoint, on the medium, before it is freed.
   @Test func aChunkIsUncoveredBeforeItIsFree() throws {
     try makeCheckpoint()
     do {
@@ -226,7 +226,7 @@ import Testing
     try collect(files: trace.files)
     let after = try covered()
     #expect(after.isStrictSubset(of: before) && before.count - after.count >= 5)
-    // Each time before the chunks that it is about.
+    // Each sync of the checkpoint precedes the release of the chunks.
     let seen = states.withLock { $0 }
     #expect(seen.first == usedBefore, "\(seen), \(usedBefore) before")
     let calls = trace.take()
@@ -235,7 +235,6 @@ import Testing
     try expectAfterBoot(Self.gone(0..<100))
   }
 
-  /// The chunks that are covered.
   private func covered() throws -> Set<Int> {
     let bytes = try bytes(ofFile: checkpoint)
     return Set(
@@ -245,7 +244,7 @@ import Testing
       })
   }
 
-  /// What is covered is on the medium before the checkpoint has its name, and the checkpoint too.
+  /// The covered records and the checkpoint are on the medium before the checkpoint has its name.
   @Test func packsAreOnTheMediumBefore() throws {
     let trace = CallTrace()
     try makeCheckpoint(files: trace.files)
@@ -260,7 +259,7 @@ import Testing
 
   // MARK: - Where it fails
 
-  /// Each call of a collection that makes a checkpoint, or takes chunks out of one, fails in turn: nothing is lost.
+  /// Each call of a collection that writes a checkpoint, or removes chunks from one, fails once: no record is lost.
   @Test(arguments: [Errno.ioError, .noSpace]) func everyFailedCallIsHarmless(errno: Errno) throws {
     for isFirst in [true, false] {
       var call = 0
@@ -281,7 +280,7 @@ import Testing
           for number in 0..<Self.count { try writer.store(Self.payload(number), for: Self.key(number)) }
         }
         let plan = FaultPlan()
-        // The calls that are about the checkpoint, and the syncs of packs.
+        // These calls write the checkpoint and sync the packs.
         let store = try run.store(files: plan.files())
         plan.arm(FaultPlan.Fault(errno, call: call, of: [.write, .sync, .rename, .openUnnamed, .linkUnnamed], .once))
         _ = try? store.collect()
@@ -293,7 +292,7 @@ import Testing
     }
   }
 
-  /// A stripe that is held for too long: the collection has done its work all the same.
+  /// If a stripe is held for too long, the collection still completes its other work.
   @Test func aHeldStripeLeavesTheNextCollectionToMakeIt() throws {
     do {
       let writer = try store()
@@ -327,7 +326,7 @@ import Testing
 }
 
 extension BlobStore {
-  /// The address of a packed record.
+  /// Returns the address of a packed record.
   fileprivate func place(of key: BlobKey) throws -> UInt64? {
     guard let open = try core.root.opened(), let records = try core.records.packs(of: open) else { return nil }
     return try records.find(try core.path(for: key), by: RecordJudge())?.packAddress

@@ -1,16 +1,16 @@
 import BlobStore
 import Testing
 
-/// Spec/Eviction.md: which chunks a pass empties.
+/// Spec/Eviction.md: the chunks that a pass empties.
 @Suite struct PackEvictionPlanTests {
-  /// Chunks of 1,000 bytes, a limit of 100,000.
+  /// Returns a demand for chunks of 1,000 bytes and a limit of 100,000.
   private func demand(live: Int64 = 80_000, free: Int = 0, wanted: Int = 1) -> PackEvictionPlan.Demand {
     PackEvictionPlan.Demand(
       liveByteCount: live, limitByteCount: 100_000, chunkByteCount: 1000, freeChunkCount: free, wantedChunkCount: wanted
     )
   }
 
-  /// - Parameter staying: at the levels from 0 on; the last one is that of all further levels.
+  /// - Parameter staying: The bytes that stay at each level from 0. The last element applies to all further levels.
   private func chunk(
     _ number: Int, live: Int64 = 500, staying: [UInt32], age: Int = 1, isOver: Bool = false
   )
@@ -28,7 +28,7 @@ import Testing
     #expect(plan.whole.isEmpty)
   }
 
-  /// Their room counts.
+  /// The room of these chunks counts toward the demand.
   @Test(arguments: [(0, false), (500, true)] as [(Int64, Bool)])
   func chunksWithoutAnythingThatStaysAreFreedWhole(live: Int64, isOver: Bool) {
     let plan = PackEvictionPlan(
@@ -52,7 +52,7 @@ import Testing
     #expect(plan.level == 0)
   }
 
-  /// Four times the age counts for two.
+  /// An age that is four times as high counts double.
   @Test(arguments: [(4, [2, 1]), (2, [1, 2]), (1, [1, 2])] as [(Int, [Int])])
   func anOlderChunkGoesBeforeOneThatIsALittleEmptier(age: Int, order: [Int]) {
     let chunks = [chunk(1, staying: [200], age: 1), chunk(2, staying: [300], age: age)]
@@ -63,7 +63,7 @@ import Testing
     #expect(PackEvictionPlan([chunk(1, live: 1000, staying: [1000])], demand(wanted: 1)).emptied.isEmpty)
   }
 
-  /// 350 of 1,000 bytes of room may be moved; levels count where the cache is full enough.
+  /// At most 350 bytes per 1,000 bytes of room may be moved. Levels apply only if the cache is full enough.
   @Test(arguments: [(90_000, 2), (84_999, 0)] as [(Int64, Int)])
   func theLeastLevelIsTakenThatCostsLittle(live: Int64, level: Int) {
     let chunks = (1...4).map { chunk($0, live: 900, staying: [800, 500, 250, 100]) }
@@ -76,7 +76,7 @@ import Testing
     #expect(plan.emptied == [1, 2, 3, 4])
   }
 
-  /// 98,000 may stay: what goes has to be 600 bytes, and room is there.
+  /// 98,000 bytes may stay, so 600 bytes must be evicted, although chunks are free.
   @Test func whatIsTooMuchHasToGo() {
     let chunks = (1...9).map { chunk($0, live: 500, staying: [500, 300]) }
     let plan = PackEvictionPlan(chunks, demand(live: 98_600, free: 5))
@@ -84,7 +84,7 @@ import Testing
     #expect(plan.emptied.count == 3)
   }
 
-  /// Moving alone would be cheap here, and would bring the live bytes no lower.
+  /// Moving records would be cheap here, but would not reduce the live bytes.
   @Test func movingDoesNotReplaceEvicting() {
     let plan = PackEvictionPlan(
       (1...9).map { chunk($0, live: 100, staying: [100, 50]) }, demand(live: 98_200, free: 5))
@@ -106,7 +106,7 @@ import Testing
     #expect(Set(plan.emptied).count == plan.emptied.count)
   }
 
-  /// Without a limit of its own nothing is too little: as much goes as at a limit that is reached.
+  /// With a limit of zero, as much is evicted as at a limit that is reached.
   @Test func aLimitOfNothingEvicts() {
     var demand = demand()
     demand.limitByteCount = 0

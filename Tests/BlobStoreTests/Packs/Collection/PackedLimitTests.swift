@@ -5,7 +5,7 @@ import Testing
 
 @testable import BlobStore
 
-/// A size limit over packs: what is evicted, and what the packs take on the medium.
+/// A size limit with packs: the records that are evicted, and the space of the packs on the medium.
 @Suite struct PackedLimitTests {
   let cache: Cache
 
@@ -33,7 +33,7 @@ import Testing
     Data(repeating: UInt8(truncatingIfNeeded: seed), count: payloadByteCount)
   }
 
-  /// Chunks of all packs by what they are used for.
+  /// Counts of the chunks of all packs by their use.
   private struct Chunks {
     var inUse = 0
     var withBlocks = 0
@@ -62,7 +62,7 @@ import Testing
     return try #require(try store.core.records.packs(of: open)).control.packSequence
   }
 
-  /// Few keys are asked for often.
+  /// Returns the number of a random key, where few keys are popular.
   private static func popular(of count: Int, _ random: inout SeededGenerator) -> Int {
     let share = Double.random(in: 0..<1, using: &random)
     return Int(share * share * share * Double(count))
@@ -81,7 +81,7 @@ import Testing
       $0.limits.collectsOnStore = false
     }
     try store.store(Self.payload(0), for: Self.key(0))
-    // From then on the counters are known.
+    // From here on, the counters are known.
     _ = try store.collect()
     var random = SeededGenerator(seed: 3)
     var (stores, passes, first) = (0, 0, UInt64(0))
@@ -95,11 +95,11 @@ import Testing
       guard let held = try store.usageEstimate()?.bytes, held > limit else { continue }
       let report = try store.collect()
       #expect(report.failed == 0 && report.evicted > 0 && report.bytesAfter <= limit * 9 / 10)
-      // No more goes than a chunk's worth beyond, but for what room costs.
+      // The pass evicts at most a chunk beyond the target, apart from the cost of emptying chunks.
       #expect(report.bytesAfter >= limit * 7 / 10, "pass \(passes)")
       passes += 1
       let chunks = try chunks(store)
-      // The spare, and those that are being filled.
+      // The constant covers the spare chunk and the chunks that are being filled.
       let live = (chunks.liveByteCount + Self.chunkByteCount - 1) / Self.chunkByteCount
       #expect(chunks.inUse <= live * 115 / 100 + 5, "pass \(passes): \(chunks)")
       #expect(chunks.withBlocks <= live * 125 / 100 + 5, "pass \(passes): \(chunks)")
@@ -111,7 +111,7 @@ import Testing
     try store.checkInvariants()
   }
 
-  /// Chunks that hold one age each go as a whole: the popular records are those that stay.
+  /// A chunk whose records have the same age is evicted as a whole, but the popular records stay.
   @Test func whatIsUsedStays() throws {
     let store = try store(limit: 2_000_000, collectsOnStore: false)
     for number in 0..<2500 {
@@ -143,7 +143,7 @@ import Testing
     try store.checkInvariants()
   }
 
-  /// No store exceeds the limit, and each leaves a dead record.
+  /// The stores do not exceed the limit, but each one leaves a dead record.
   @Test func whatIsReplacedCountsAgainstTheLimit() throws {
     let limit: Int64 = 2_000_000
     let store = try store(limit: limit, collectsOnStore: true)
@@ -158,7 +158,7 @@ import Testing
     }
     store.waitForCollection()
     let chunks = try chunks(store)
-    // 1.4 of the limit, eight chunks, and what is stored from one look to the next.
+    // 1.4 times the limit, eight chunks, and the bytes stored between two checks.
     let most = Int(limit) * 14 / 10 + Int(limit) / 16 + 9 * Self.chunkByteCount
     #expect(chunks.withBlocks * Self.chunkByteCount <= most, "\(chunks)")
     for number in 0..<1000 {
@@ -166,7 +166,7 @@ import Testing
     }
   }
 
-  /// Names count in chunks, and not in the bytes of records.
+  /// Names take room in chunks, but do not count as bytes of records.
   @Test func whatNoCompactionFreesIsEvicted() throws {
     let limit: Int64 = 1_000_000
     let store = try store(limit: limit, collectsOnStore: true)
@@ -182,7 +182,7 @@ import Testing
     #expect(left.records > 3000 && left.bytes < limit * 6 / 10)
   }
 
-  /// A table of chunks is shared, and anything may stand in it. So may any limit be set.
+  /// The chunk table is shared, so it may contain any values. The limit may have any value, too.
   @Test(arguments: [1 << 20, Int64.max]) func anyTableAndAnyLimitCanBeAsked(limit: Int64) throws {
     let store = try store(limit: limit, collectsOnStore: false)
     for number in 0..<100 { try store.store(Self.payload(number), for: Self.key(number)) }
@@ -206,7 +206,7 @@ import Testing
       }
     }
     #expect(standings.byteCount == 640 && standings.logicalByteCount == 1000 && standings.chunkCount == 4)
-    // One record stands first, two second, three third.
+    // One record has the first step, two records the second, and three the third.
     let last = standings.lastSteps(of: [0, 1, 64, 65, 640, 1000])
     #expect(last == [nil, steps[0], steps[0], steps[1], steps[3], steps[3]])
     #expect(standings.byteCounts(of: chunk(0), upTo: last) == [0, 64, 64, 128, 256, 256])

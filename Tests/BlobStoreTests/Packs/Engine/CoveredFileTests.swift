@@ -7,7 +7,7 @@ import Testing
 
 @testable import BlobStore
 
-/// Spec/Semantics.md, C4b: a file beneath a packed record of its name, as a power cut may leave it.
+/// Spec/Semantics.md, C4b: a file hidden by a packed record with the same name, as a power cut may leave it.
 @Suite struct CoveredFileTests: PackedSuite {
   let cache: Cache
 
@@ -15,9 +15,9 @@ import Testing
 
   private static let file = "ke/key"
 
-  /// The power was cut after a small store over a file: the file has its name again.
+  /// Simulates a power cut after a small store over a file, which restores the name of the file.
   ///
-  /// - Returns: where the packed record lies.
+  /// - Returns: The place of the packed record.
   @discardableResult private func cover() throws -> PackedPlace {
     let writer = try store()
     try writer.store(payload(9000), for: "key")
@@ -50,7 +50,7 @@ import Testing
     #expect(try cache.exists(Self.file))
   }
 
-  /// A large store was killed after its file had its name. The packed record is there until someone takes the stripe.
+  /// A large store was killed after its file had its name. The packed record exists until a process takes the stripe.
   @Test func aFileThatCountsStays() throws {
     let place = try cover()
     let store = try store()
@@ -65,7 +65,7 @@ import Testing
     #expect(try store.usage().records == 1)
   }
 
-  /// Whoever finishes what has failed would take the old file for the new one.
+  /// Otherwise, finishing the failed change would treat the old file as the new one.
   @Test(arguments: [false, true]) func aMoveToAFileThatFailsDoesNotBringItBack(isStore: Bool) throws {
     try cover()
     let trace = CallTrace()
@@ -86,7 +86,7 @@ import Testing
     #expect(try self.store().load("key")?.payload == payload(100))
   }
 
-  /// Beneath a record that is damaged, the file may be what is left.
+  /// The file may be the only copy if the packed record is damaged.
   @Test func aFileBeneathADamagedRecordStays() throws {
     let place = try cover()
     let file = try FileHandle(forUpdating: URL(filePath: cache.path(".packs/p-0")))
@@ -98,7 +98,7 @@ import Testing
     #expect(try cache.exists(Self.file))
   }
 
-  /// The next collection looks again, also where nothing has changed in the subdirectory.
+  /// The next collection retries, even if the subdirectory has not changed.
   @Test func aFileWhoseStripeIsHeldGoesLater() throws {
     try cover()
     let store = try store()

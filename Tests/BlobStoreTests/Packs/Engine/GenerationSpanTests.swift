@@ -8,10 +8,10 @@ import Testing
 
 @testable import BlobStore
 
-/// Invariant I3: a generation is odd from the first step that changes what loads find to the last one, whoever makes it.
+/// Invariant I3: a generation is odd from the first to the last step of a change that loads can see, in any process.
 ///
-/// A memory tier keeps a blob under the even generation from before its read. So no even generation may stand for two blobs, neither
-/// while a change is made nor after a killed one was finished by the next process.
+/// A memory tier stores a blob with the even generation read before the blob. So an even generation must never belong
+/// to two blobs, neither during a change nor after the next process has finished a killed change.
 @Suite struct GenerationSpanTests: PackedSuite {
   let cache: Cache
 
@@ -32,7 +32,7 @@ import Testing
     }
   }
 
-  /// What loads have found under each even generation.
+  /// The blobs that loads have found under each even generation.
   private struct Sightings {
     var blobs: [UInt64: Data?] = [:]
     var conflicts: [String] = []
@@ -75,7 +75,7 @@ import Testing
     #expect(sightings.withLock { $0.conflicts } == [])
   }
 
-  /// A key whose stripe is that of "key", and whose generation is another one.
+  /// Returns a key that shares the stripe of "key", but has a different generation.
   private static func neighbor(in store: BlobStore) throws -> BlobKey {
     let digest = try store.core.path(for: "key").digest
     var number = 0
@@ -91,8 +91,8 @@ import Testing
     }
   }
 
-  /// The process is killed before each call. A copy of the directory has no locks of the living, so its next change finishes it: one
-  /// of the key, or of a key that shares its stripe.
+  /// The process is killed before each call. A copy of the directory has no locks of living processes, so its next
+  /// change of the key, or of a key with the same stripe, finishes the killed change.
   @Test(arguments: Change.allCases, [true, false])
   func aFinishedChangeHasAGenerationOfItsOwn(change: Change, isFinishedByAnotherKey: Bool) throws {
     let neighbor = try Self.neighbor(in: cache.store(Self.configure))
@@ -120,7 +120,7 @@ import Testing
       if isFinishedByAnotherKey {
         try other.store(payload(10), for: neighbor)
       } else {
-        // A change of the key that leaves its blob as it is.
+        // These changes leave the blob of the key unchanged.
         try other.lock("key")
         try other.unlock("key")
       }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import BlobStore
 
-/// Any bytes in packs and index: no crash, no payload that was not stored, and errors that say what is wrong.
+/// Random bytes in packs and index cause no crash and no foreign payload, and the errors describe the damage.
 @Suite struct HostilePackTests {
   let cache: Cache
   static let keys = (0..<30).map { BlobKey("key \($0)") }
@@ -15,7 +15,7 @@ import Testing
     cache = try Cache()
     let store = try packing()
     for (number, key) in Self.keys.enumerated() {
-      // What was stored before is also there, as dead records.
+      // The replaced payloads remain in the packs as dead records.
       try store.store(Self.content(number, life: 0), for: key)
       try store.store(Self.content(number, life: 1), for: key, locks: number.isMultiple(of: 5) ? .one : .none)
     }
@@ -32,7 +32,7 @@ import Testing
     payload(50 + 20 * number, UInt64(100 * life + number))
   }
 
-  /// Parts of the files, each of which gets random bytes.
+  /// Parts of the files that are overwritten with random bytes.
   enum Part: CaseIterable {
     case indexHead, entries, overflow, packHead, chunkTable, deadSectors, records, intents, packWords
   }
@@ -58,7 +58,7 @@ import Testing
     let handle = try FileHandle(forUpdating: URL(filePath: cache.path(name)))
     defer { #expect(throws: Never.self) { try handle.close() } }
     if part == .entries || part == .intents {
-      // Entries that lead to all sorts of places under the tags of the keys; intents that announce them.
+      // Entries with the tags of the keys that point to arbitrary places, and intents that announce them.
       for offset in stride(from: range.lowerBound, to: range.upperBound, by: part == .intents ? 32 : 64) {
         var words = (0..<3).map { _ in Self.word(part, &generator) }
         // The stripe itself stays free.
@@ -78,7 +78,7 @@ import Testing
   }
 
   private static func word(_ part: Part, _ generator: inout SeededGenerator) -> UInt64 {
-    // Mostly near the records, and anywhere.
+    // Half of the addresses are near the records, the others anywhere.
     let isNear = Bool.random(using: &generator)
     let address = isNear ? UInt64.random(in: 0..<4000, using: &generator) : generator.next() >> 27
     guard part == .intents else { return generator.next() << 37 | address }
@@ -107,7 +107,7 @@ import Testing
     for (number, key) in Self.keys.enumerated() {
       do throws(BlobStoreError) {
         let payload = try store.load(key)?.payload
-        // A dead record that is alive again is what a power cut may leave, too.
+        // A power cut may revive a dead record, too.
         let isStored = payload == nil || (0...1).contains { payload == Self.content(number, life: $0) }
         #expect(isStored, event)
         _ = try store.header(for: key)
@@ -119,7 +119,7 @@ import Testing
     }
   }
 
-  /// Looks that load nothing.
+  /// Checks lookups that load no payload.
   private func checkLooks(_ store: BlobStore, _ event: Comment) {
     func look(_ body: () throws(BlobStoreError) -> Void) {
       do throws(BlobStoreError) {
@@ -155,7 +155,7 @@ import Testing
     }
   }
 
-  /// What can be moved is, and has the payload that it had.
+  /// Checks that records which can be moved keep their payload.
   private func checkMoves(_ store: BlobStore, _ event: Comment) {
     let before = Self.keys.map { try? store.load($0)?.payload }
     do throws(BlobStoreError) {
@@ -185,7 +185,7 @@ import Testing
     checkLoads(store, "\(odd)")
     checkLooks(store, "\(odd)")
     checkChanges(store, "\(odd)")
-    // Without an index, it cannot be known of any key whether it is packed. Else the rest goes on.
+    // Without an index, a store cannot know whether a key is packed. Otherwise, other operations continue.
     do throws(BlobStoreError) {
       try store.store(payload(5000), for: "large")
       #expect(try store.load("large")?.payload == payload(5000))

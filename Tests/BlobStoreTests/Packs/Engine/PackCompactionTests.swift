@@ -7,7 +7,7 @@ import Testing
 
 @testable import BlobStore
 
-/// What a collection does with chunks that hold little, or nothing that is alive.
+/// The compaction of chunks with few or no live records.
 @Suite struct PackCompactionTests {
   let cache: Cache
 
@@ -24,7 +24,7 @@ import Testing
 
   private static func key(_ number: Int) -> BlobKey { BlobKey("key \(number)") }
 
-  /// A thousand bytes: a chunk has room for about 980 such records.
+  /// Payloads of a thousand bytes, so that a chunk has room for about 980 such records.
   private static func payload(_ seed: Int) -> Data {
     Data("\(seed)".utf8) + Data(repeating: UInt8(truncatingIfNeeded: seed), count: 1000)
   }
@@ -39,7 +39,7 @@ import Testing
     try compaction.run()
   }
 
-  /// The chunks of the first pack that are not free, and the bytes of their records.
+  /// Returns the chunks of the first pack that are not free, and the bytes of their live records.
   private func use(_ store: BlobStore) throws -> (kinds: [ChunkState.Kind], liveByteCount: Int) {
     let records = try records(store)
     let pack = try #require(try records.packs.files.pack(0))
@@ -49,7 +49,7 @@ import Testing
     return (kinds, live)
   }
 
-  /// Stores by a process that has ended since: nobody fills its chunks any more.
+  /// Stores by a process that has ended, so that its chunks are not filled further.
   private func storing(_ body: (BlobStore) throws -> Void) throws { try body(try store()) }
 
   @Test func recordsAreMovedAsTheyAre() throws {
@@ -79,7 +79,7 @@ import Testing
     let after = try use(store)
     #expect(after.kinds.count < kinds.count && after.liveByteCount == live)
     #expect(after.kinds.count { $0 == .collecting } == 1)
-    // The packs say what the index says.
+    // The packs agree with the index.
     try FileManager.default.removeItem(atPath: cache.path(".packs/index"))
     try FileManager.default.removeItem(atPath: cache.path(".blobcache"))
     let other = try self.store()
@@ -119,7 +119,7 @@ import Testing
     for number in 0..<3000 { #expect(try store.load(Self.key(number))?.payload == Self.payload(number)) }
   }
 
-  /// A store has room in a chunk, and has not yet published its record.
+  /// A store has reserved room in a chunk, and has not yet published its record.
   @Test func aChunkWithARecordInFlightIsLeftAlone() throws {
     let (store, other) = try (store(), store())
     try store.store(Self.payload(1), for: "first")
@@ -135,7 +135,7 @@ import Testing
         return
       }
       #expect(room.address.chunk == 0)
-      // Till the chunk is full, and the next one is begun.
+      // The chunk is filled, and the next one is started.
       for number in 0..<1200 { try store.store(Self.payload(number), for: Self.key(number)) }
       for number in 0..<1200 { try store.remove(Self.key(number)) }
       try store.remove("first")
@@ -151,12 +151,12 @@ import Testing
     #expect(try other.load("slow")?.payload == payload)
     try other.remove("slow")
     try compact(other)
-    // The first one is kept by collections, the others are free.
+    // Collections keep the first chunk; the others are free.
     try compact(other)
     #expect(try use(store).kinds == [.collecting, .open])
   }
 
-  /// A process that locked a record was killed before it marked the old copy as dead. The new one is where no chunk is emptied.
+  /// A process that locked a record was killed before it marked the old copy as dead. The new copy is elsewhere.
   @Test func aRecordThatLiesElsewhereStaysThere() throws {
     try storing { store in
       for number in 0..<500 { try store.store(Self.payload(number), for: Self.key(number)) }
@@ -183,7 +183,7 @@ import Testing
     #expect(try use(store).kinds.contains(.sealed) && store.header(for: Self.key(0))?.refCount == 1)
   }
 
-  /// Another process has taken a record's entry away, and not yet marked it as dead. Its mark must not fall on another record.
+  /// Another process has removed an entry, but not yet marked its record. The mark must not hit another record.
   @Test(arguments: [false, true]) func aChunkWithAChangeThatHasNotEndedIsLeftAlone(isDamaged: Bool) throws {
     try storing { store in
       for number in 0..<500 { try store.store(Self.payload(number), for: Self.key(number)) }
@@ -211,7 +211,7 @@ import Testing
     #expect(chunk.state.kind == .free)
   }
 
-  /// What a collection removes makes chunks free: expired records, and those that the limit takes.
+  /// Removing expired or evicted records frees chunks.
   @Test(arguments: [false, true]) func whatACollectionRemovesMakesRoom(isLimited: Bool) throws {
     try storing { store in
       for number in 0..<3000 { try store.store(Self.payload(number), for: Self.key(number), ttl: .seconds(100)) }
@@ -281,7 +281,7 @@ import Testing
     let trace = CallTrace()
     let store = try store(files: trace.files)
     try compact(store)
-    // Some are kept, with their blocks.
+    // Some free chunks keep their blocks.
     #expect(trace.count(.punchHole) == 5)
     for _ in 0..<3 { try compact(store) }
     #expect(trace.count(.punchHole) == 5)
@@ -322,7 +322,7 @@ import Testing
     }
   }
 
-  /// Another process changes records between any two steps, and a copy of the directory shows what a kill leaves there.
+  /// Another process changes records between any two steps, and a copy of the directory shows the state after a kill.
   @Test func changesAndKillsMayComeBetweenAllSteps() throws {
     let count = CallCount()
     try fill(cache)
@@ -342,7 +342,7 @@ import Testing
         count.add(1)
         #expect(throws: Never.self) {
           try FileManager.default.copyItem(atPath: cache.root.string, toPath: copy.root.string)
-          // One whose stripe is held is left out.
+          // Changes whose stripe is held are skipped.
           try Self.unlessBusy {
             try other.store(Self.payload(7), for: Self.key(100), ttl: .seconds(1000))
             changed.withLock { $0.content[100] = 7 }

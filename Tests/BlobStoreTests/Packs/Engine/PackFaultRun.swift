@@ -7,7 +7,7 @@ import TestSupport
 
 @testable import BlobStore
 
-/// Plays the part of a script that is about one key at a time, in a directory with packs, beside a model.
+/// Plays the single-key operations of a script on a directory with packs and on a model.
 struct PackFaultRun {
   let script: FaultScript
   let plan = FaultPlan()
@@ -17,7 +17,7 @@ struct PackFaultRun {
   private var model: StoreModel
   private var keys: Set<BlobKey> = []
   private var mismatches: [String] = []
-  /// How many calls the script made.
+  /// The number of calls that the script made.
   private(set) var callCount = 0
 
   init(_ script: FaultScript, _ durability: BlobStore.Durability) throws {
@@ -30,14 +30,14 @@ struct PackFaultRun {
     configuration.limits.collectsOnStore = false
     configuration.recycling = .off
     configuration.packing = .upTo(1000)
-    // Only a fault makes a lock busy.
+    // A lock is busy only because of a fault.
     configuration.access.lockTimeout = .milliseconds(5)
     configuration.logger = Logger(label: "PackFaultTests") { _ in SwiftLogNoOpLogHandler() }
     let clock = clock
     configuration.now = { clock.now }
     self.configuration = configuration
     model = StoreModel(configuration, now: clock.now)
-    // What every directory has is made before: other tests see that fail. A collection makes the counters known.
+    // Creates the files of every directory, which other tests cover. A collection makes the counters known.
     var plain = configuration
     plain.packing = .off
     let first = try BlobStore(directory: root, configuration: plain)
@@ -49,7 +49,7 @@ struct PackFaultRun {
 
   private var root: FilePath { directory.path.appending("cache") }
 
-  /// - Returns: what was not as it has to be.
+  /// - Returns: The differences from the expected state.
   mutating func play(makesIndexAnew: Bool) throws -> [String] {
     let store = try BlobStore(directory: root, configuration: configuration, files: plan.files())
     for step in script.steps where mismatches.isEmpty {
@@ -66,7 +66,7 @@ struct PackFaultRun {
     callCount = plan.calls.count
     plan.disarm()
     store.core.stripes.checkInvariants()
-    // The next change of a stripe finishes what a failed one could not.
+    // The next change of a stripe finishes a failed change.
     for key in keys {
       let expected = model.perform(.touch(key))
       let result = StoreOperation.touch(key).perform(on: store)
@@ -78,7 +78,7 @@ struct PackFaultRun {
     mismatches += audit.heldStripes.map { "at last: stripe \($0) is held" }
     guard makesIndexAnew else { return mismatches }
     try FileManager.default.removeItem(atPath: root.string + "/.packs/index")
-    // Where nothing is packed, the times of use are lost with the index: they are no younger than the stores.
+    // Without packing, the times of use are lost with the index, and are not later than the stores.
     try compare("by another index", comparesTimes: false)
     return mismatches
   }
@@ -110,8 +110,8 @@ struct PackFaultRun {
     try compare(event)
   }
 
-  /// The model follows what was done: all of it, or if it failed, nothing. A touch of a load may be lost, and a sync fails
-  /// after the change.
+  /// Applies an operation to the model: all of it, or nothing if it failed. The touch of a load may be lost, and a
+  /// failed sync follows the change.
   private mutating func adopt(
     _ event: String, _ operation: StoreOperation, isDone: Bool, from before: StoreModel
   ) throws {
@@ -133,7 +133,7 @@ struct PackFaultRun {
     mismatches.append("\(event): \(key.string) is neither old nor new: \(found)")
   }
 
-  /// A store of another process, whose calls do not fail.
+  /// Returns a store of another process, whose calls do not fail.
   private func observer() throws -> BlobStore { try BlobStore(directory: root, configuration: configuration) }
 
   private mutating func compare(_ event: String, comparesTimes: Bool = true) throws {

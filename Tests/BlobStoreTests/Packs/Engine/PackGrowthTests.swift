@@ -7,13 +7,13 @@ import Testing
 
 @testable import BlobStore
 
-/// The index of the packs becomes larger while records are loaded and changed.
+/// The index of the packs grows while records are loaded and changed.
 @Suite struct PackGrowthTests {
   let cache: Cache
 
   init() throws { cache = try Cache() }
 
-  /// With an index of four buckets at first: growth is due with the fifteenth record.
+  /// Returns a store whose index has four buckets at first, so that it grows with the fifteenth record.
   private func store(
     _ cache: Cache? = nil, files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void = { _ in }
   ) throws -> BlobStore {
@@ -31,7 +31,7 @@ import Testing
     return try #require(try store.core.records.packs(of: open))
   }
 
-  /// What a cache should hold: the seed of each key's payload, by its number.
+  /// The expected content of a cache: the seed of each key's payload, by the key's number.
   private typealias Content = [Int: UInt64]
 
   private func expect(_ content: Content, of count: Int, in store: BlobStore, _ when: String) throws {
@@ -61,14 +61,14 @@ import Testing
 
   // MARK: Steps
 
-  /// Fills a new cache, until the next record makes growth due, and stores that one.
+  /// Fills a new cache until the next record requires growth, and stores that record.
   ///
-  /// - Parameter action: called before each step of that store, with the step's number and call.
+  /// - Parameter action: A closure that is called before each step of that store, with the step's number and call.
   private func grow(
     in cache: Cache, before action: @escaping @Sendable (Int, SystemCall) throws -> Void
   ) throws -> (store: BlobStore, content: Content) {
     let steps = Lock<Int?>(nil)
-    // The paths of so many calls would take long.
+    // Recording the paths of all calls would take too long.
     let files = Files.still { call, _ in
       let step = steps.withLock { steps in
         steps = steps.map { $0 + 1 }
@@ -92,7 +92,7 @@ import Testing
     private let calls = Lock<[SystemCall]>([])
     func add(_ call: SystemCall) { calls.withLock { $0.append(call) } }
 
-    /// The numbers of steps that are unlike each other: of the stripes that are only taken once, few are.
+    /// Returns the numbers of distinct steps, with only a few of the many that take a stripe.
     func numbers(_ isWanted: (SystemCall) -> Bool) -> [Int] {
       var taken = 0
       return calls.withLock { $0 }.enumerated().compactMap { index, call in
@@ -112,9 +112,9 @@ import Testing
     return steps.numbers(isWanted)
   }
 
-  /// Another process stores, replaces, removes, locks and touches between any two steps of a growth.
+  /// Another process stores, replaces, removes, locks, and touches records between any two steps of a growth.
   @Test func changesGoOnBetweenAllSteps() throws {
-    // While the store that grows holds its own stripe, no other process gets through a growth.
+    // While the growing store holds its stripe, other processes cannot complete a growth.
     let steps = try steps { ![.status, .announce, .exchangeEntry, .write, .markDead, .freeStripe].contains($0) }
     #expect(steps.count > 20)
     for chosen in steps {
@@ -149,7 +149,7 @@ import Testing
       #expect(records.packs.index.bucketCount > 4 && records.packs.index.entryCount == content.count)
       #expect(records.control.growingIndex == nil)
       #expect(try !cache.exists(".packs/index.next"))
-      // The packs say what the index says.
+      // The packs agree with the index.
       try FileManager.default.removeItem(atPath: cache.path(".packs/index"))
       try FileManager.default.removeItem(atPath: cache.path(".blobcache"))
       let anew = try self.store(cache)
@@ -158,7 +158,7 @@ import Testing
     }
   }
 
-  /// What a process leaves that dies before a step: a copy of the directory has no locks of the living.
+  /// A process is killed before a step: a copy of the directory has no locks of living processes.
   @Test func aBuilderMayDieBeforeEachStep() throws {
     let steps = try steps { _ in true }
     for chosen in steps {
@@ -185,13 +185,13 @@ import Testing
       let records = try records(store)
       #expect(records.packs.index.bucketCount > 4 && records.control.growingIndex == nil, "step \(chosen)")
       #expect(try !copy.exists(".packs/index.next"), "step \(chosen)")
-      // A draft that never got its name is left to collections.
+      // Collections remove a draft that never received its name.
       let named = try copy.files().filter { !$0.contains(".tmp-") }
       #expect(named == Cache.filesOfPacks, "step \(chosen)")
     }
   }
 
-  /// A process died after a removal from the new index, and before the one in force.
+  /// A process died after a removal from the new index, and before the removal from the current one.
   @Test(arguments: [false, true]) func aChangeThatWasCutOffInBetweenEndsTheGrowth(isWhole: Bool) throws {
     let store = try store()
     try store.store(payload(40), for: "key")
@@ -214,13 +214,13 @@ import Testing
     #expect(try (store.load("key") == nil) == isWhole)
     let pack = try #require(try records.packs.files.pack(0))
     #expect(pack.deadBits(ofChunk: address.chunk).isDead(address) == isWhole)
-    // The file that has the new index's name is used or removed.
+    // The file with the new index's name is used or removed.
     for number in 0..<50 { try store.store(payload(40, UInt64(number)), for: key(number)) }
     try expect(Content(uniqueKeysWithValues: (0..<50).map { ($0, UInt64($0)) }), of: 50, in: store, "later")
     #expect(try cache.files() == Cache.filesOfPacks)
   }
 
-  /// What a load notes while the index grows is not lost with the old one.
+  /// A use that a load records during the growth is not lost with the old index.
   @Test func aUseIsNotedInBothIndexes() throws {
     let store = try store()
     try store.store(payload(40), for: "key")
@@ -239,7 +239,7 @@ import Testing
     #expect(try self.records(store).packs.index.number == growth.new.number)
   }
 
-  /// Who has read that an index is whole comes late: another one is in force by now.
+  /// A process that has seen a complete index is delayed until another index is current.
   @Test func anIndexIsPutInForceOnce() throws {
     let store = try store()
     try store.store(payload(40), for: "key")
@@ -257,7 +257,7 @@ import Testing
     #expect(control.packIndexNumber == 7)
   }
 
-  /// A process that is stopped has a stripe: the index stays as it is, and records become files once it is full.
+  /// A stopped process holds a stripe, so the index cannot grow, and records are stored as files once it is full.
   @Test func aGrowthThatCannotEndIsGivenUp() throws {
     let store = try store { $0.access.lockTimeout = .milliseconds(1) }
     for number in 0..<14 { try store.store(payload(40, UInt64(number)), for: key(number)) }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import BlobStore
 
-/// What happens between two steps of an operation on a packed record.
+/// Concurrent changes between two steps of an operation on a packed record.
 @Suite struct PackInterleavingTests: BetweenCalls {
   let cache: Cache
   let trace = CallTrace()
@@ -16,7 +16,7 @@ import Testing
 
   private static func packing(_ configuration: inout BlobStore.Configuration) { configuration.packing = .upTo(1000) }
 
-  /// What a collection does with a chunk that has no live record.
+  /// Frees the first chunk as a collection does if it has no live record.
   @discardableResult private static func freeFirstChunk(of store: BlobStore) throws -> ChunkEntry {
     let chunk = try #require(try store.core.packs()?.files.pack(0)).entry(ofChunk: 0)
     #expect(chunk.seal(owner: chunk.state.owner))
@@ -31,13 +31,13 @@ import Testing
 
   enum Replacement: CaseIterable { case none, elsewhere }
 
-  /// A chunk is freed and filled anew between the look at the index and the read.
+  /// A chunk is freed and refilled between the index lookup and the read.
   @Test(arguments: Replacement.allCases) func aLoadMeetsAChunkOfAnotherLife(replacement: Replacement) throws {
     let store = try tracedStore(Self.packing)
     try store.store(payload(100, 1), for: "key")
     let cache = cache
     before(.read, at: "/.packs/p-0") {
-      // Another process removes the record, or moves it to a durable chunk. A third one takes its chunk.
+      // Another process removes the record, or moves it to a durable chunk. A third process takes the chunk.
       let other = try cache.store(Self.packing)
       if replacement == .none {
         try other.remove("key")
@@ -45,7 +45,7 @@ import Testing
         try other.store(payload(100, 2), for: "key", locks: .one)
       }
       let chunk = try Self.freeFirstChunk(of: other)
-      // It has a record at the same place, of the same size.
+      // The new record has the same place and size.
       try cache.store(Self.packing).store(payload(100, 3), for: "yek")
       #expect(chunk.state.kind == .open)
     }
@@ -54,7 +54,7 @@ import Testing
     #expect(try audit().flaws == [])
   }
 
-  /// A record is removed and stored anew at another place, or as a file, just before it is read.
+  /// A record is removed and stored at another place, or as a file, immediately before it is read.
   @Test(arguments: [100, 2000]) func aLoadMeetsAReplacement(byteCount: Int) throws {
     let store = try tracedStore(Self.packing)
     try store.store(payload(100, 1), for: "key")
@@ -63,24 +63,24 @@ import Testing
     #expect(try store.load("key")?.payload == payload(byteCount, 2))
   }
 
-  /// The record moves after the look at its entry, and a store writes its successor where it lay. Until that is published, no
-  /// load may find it.
+  /// The record moves after the lookup of its entry, and a store writes the next record to its former place. Loads
+  /// must not find that record until it is published.
   @Test func aLoadMeetsARecordThatIsNotPublished() throws {
     try cache.store(Self.packing).store(payload(100, 1), for: "key")
     let (isWritten, isLoaded, isStored) = (Gate(), Gate(), Gate())
     let (cache, steps, announcements) = (cache, CallTrace(), CallCount())
-    // Its pack is not open yet.
+    // The reader has not opened the pack yet.
     let reader = try tracedStore(Self.packing)
     before(.openBeneath, at: "/.packs/p-0") {
       let other = try cache.store(Self.packing)
-      // To a durable chunk.
+      // The lock moves the record to a durable chunk.
       try other.lock("key")
       try other.unlock("key")
       try Self.freeFirstChunk(of: other)
       steps.onCall { call, _ in
         guard call == .announce else { return nil }
         announcements.add(1)
-        // The first one is before the record is written; behind the second, the generation tells too.
+        // The first announcement precedes the write of the record. After the second, the generation has changed, too.
         guard announcements.value == 2 else { return nil }
         isWritten.open()
         #expect(isLoaded.wait())
@@ -102,7 +102,7 @@ import Testing
     #expect(try audit().flaws == [])
   }
 
-  /// A record moves from its file to a pack after the index was looked at.
+  /// A record moves from its file to a pack after the index lookup.
   @Test func aLoadMeetsAMove() throws {
     let store = try tracedStore(Self.packing)
     try store.store(payload(50), for: "another")
@@ -113,7 +113,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(100, 2))
   }
 
-  /// The file is gone, and the packs do not have the record yet or any more: the generation tells.
+  /// The file was removed, and the packs no longer contain the record: the generation shows the change.
   @Test func aLoadMeetsAMoveThereAndARemoval() throws {
     let other = try cache.store(Self.packing)
     try other.store(payload(50), for: "another")
@@ -125,7 +125,7 @@ import Testing
     #expect(try tracedStore(Self.packing).load("key") == nil)
   }
 
-  /// A record moves to a pack after the index was looked at: the missing file is no answer.
+  /// A record moves to a pack after the index lookup, so the missing file is not an answer.
   @Test(.enabled(if: SystemCall.hasCachedLooks), arguments: [false, true])
   func aLookThatNeverWaitsMeetsAMove(isOfHeader: Bool) throws {
     let store = try tracedStore(Self.packing)
@@ -149,7 +149,7 @@ import Testing
     #expect(hasMoved.value == 1)
   }
 
-  /// The header may have been written in place meanwhile: it is told with no time of use that is later.
+  /// A header that may have been overwritten during the read is not returned with a later time of use.
   @Test func aLoadReadsAgainWhatIsUsedMeanwhile() throws {
     let other = try cache.store(Self.packing)
     try other.store(payload(50), for: "key", locks: .one)
@@ -157,7 +157,7 @@ import Testing
     let reads = CallCount()
     let (trace, clock) = (trace, cache.clock)
     let store = try tracedStore(Self.packing)
-    // So that its packs are open.
+    // This opens the packs.
     _ = try store.header(for: "key")
     trace.onCall { call, path in
       guard call == .read, path.string.hasSuffix("p-0") else { return nil }
@@ -171,7 +171,7 @@ import Testing
 
   // MARK: A store
 
-  /// Room counts as in flight until its record is published.
+  /// Reserved room counts as in flight until its record is published.
   @Test(arguments: [SystemCall.write, .exchangeEntry]) func aStoreInFlightIsCounted(call: SystemCall) throws {
     let store = try tracedStore(Self.packing)
     try store.store(payload(10), for: "another")
@@ -181,7 +181,7 @@ import Testing
     #expect(chunk.inFlight == 0)
   }
 
-  /// Two threads of one process put records into one chunk.
+  /// Two threads of a process store records in the same chunk.
   @Test(arguments: [SystemCall.write, .announce, .exchangeEntry, .markDead]) func twoThreadsShareAChunk(
     call: SystemCall
   ) throws {
@@ -205,7 +205,7 @@ import Testing
 
   // MARK: What a dead process has announced
 
-  /// Stores and removes a record, and leaves its stripe as a process does that was killed behind the mark on the record.
+  /// Stores and removes a record, and leaves its stripe as a process does that is killed after marking the record.
   private func leaveAnnouncement(of key: BlobKey, with store: BlobStore) throws {
     try store.store(payload(100, 1), for: key)
     let path = try store.core.path(for: key)
@@ -216,14 +216,14 @@ import Testing
     records.control.setIntent(.old, of: ControlLayout.stripe(of: path.digest), to: StripeIntent(.record, at: address))
   }
 
-  /// A collection passes over a dead record without its stripe. So the chunk may be used anew while the record is finished.
+  /// A collection skips a dead record without its stripe, so the chunk may be reused while the removal is finished.
   @Test func whatIsDeadIsNotMarkedAgain() throws {
     let store = try tracedStore(Self.packing)
     try leaveAnnouncement(of: "key", with: store)
     let cache = cache
     let reuse: @Sendable () throws -> Void = {
       let other = try cache.store(Self.packing)
-      // So that its packs are open.
+      // This opens the packs.
       _ = try other.load("another")
       try Self.freeFirstChunk(of: other)
       try other.store(payload(100, 3), for: "yek")
@@ -236,7 +236,7 @@ import Testing
     #expect(try store.load("yek")?.payload == payload(100, 3))
   }
 
-  /// The chunk is used anew, and another stripe's record lies there by now, written and not yet published.
+  /// The chunk was reused, and contains an unpublished record of another stripe at this place.
   @Test func aRecordOfAnotherStripeIsLeftAlone() throws {
     let (store, other) = try (tracedStore(Self.packing), cache.store(Self.packing))
     try leaveAnnouncement(of: "key", with: other)
@@ -255,7 +255,7 @@ import Testing
 
   enum Change: CaseIterable { case storesNew, replaces, locks, locksInPlace, unlocks, removes, storesFile }
 
-  /// Another process makes the index anew before each step of a change.
+  /// Another process rebuilds the index before each step of a change.
   @Test(arguments: Change.allCases) func aChangeMeetsAnotherIndex(change: Change) throws {
     for step in 1...40 {
       let bench = try PackInterleavingTests()
@@ -267,7 +267,7 @@ import Testing
     Issue.record("more steps than any change has")
   }
 
-  /// - Returns: false if there was no such step.
+  /// - Returns: `false` if the change has fewer steps.
   private func change(_ change: Change, withAnotherIndexBefore step: Int) throws -> Bool {
     let store = try tracedStore(Self.packing)
     try store.store(payload(100, 1), for: "another")
@@ -321,6 +321,6 @@ import Testing
 }
 
 extension StoreCore {
-  /// The packs that are open.
+  /// The open packs.
   fileprivate func packs() throws -> Packs? { try root.opened().flatMap { try records.packs(of: $0)?.packs } }
 }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import BlobStore
 
-/// What killed processes leave beside packs goes with a collection.
+/// Collections remove files that killed processes have left next to packs.
 @Suite struct PackLeftoverTests: PackedSuite {
   let cache: Cache
 
@@ -41,7 +41,7 @@ import Testing
     #expect(try self.store().load("key")?.payload == payload(100))
   }
 
-  /// A process is killed while it makes the first pack.
+  /// A process is killed while it creates the first pack.
   @Test func whatIsLeftOfTheFirstPackGoes() throws {
     let copy = try Cache()
     let (root, to) = (cache.root.string, copy.root.string)
@@ -89,7 +89,7 @@ import Testing
     #expect(try self.store().load("key")?.payload == payload(100))
   }
 
-  /// A process has died before it gave the index its right name.
+  /// A process has died before it renamed the current index.
   @Test func anIndexInForceGetsItsName() throws {
     let store = try store()
     try store.store(payload(100), for: "key")
@@ -108,7 +108,7 @@ import Testing
     #expect(try self.store().load("key")?.payload == payload(100))
   }
 
-  /// Another process has the byte for it.
+  /// Another process holds the byte of the growing index.
   @Test func anIndexThatIsFilledStays() throws {
     let (store, other) = try (store(), store())
     try store.store(payload(100), for: "key")

@@ -8,7 +8,7 @@ import Testing
 
 @testable import BlobStore
 
-/// An index that is made anew while others still change packs.
+/// An index is rebuilt while other processes still change packs.
 @Suite struct PackRecoveryTests: PackedSuite {
   let cache: Cache
 
@@ -16,13 +16,13 @@ import Testing
 
   private func store(files: Files = Files()) throws -> BlobStore { try storeOfSmallChunks(files: files) }
 
-  /// A collection that began before frees a chunk which was just walked, and another process takes it.
+  /// A collection that began earlier frees a chunk after it was walked, and another process takes it.
   @Test func nothingIsMarkedAsDeadInAChunkThatWasUsedAnew() throws {
     let old = payload(1000)
     do {
       let writer = try store()
       for number in 0..<60 { try writer.store(old, for: BlobKey("key \(number)")) }
-      // The first chunk has nothing but records that were replaced.
+      // The first chunk contains only records that were replaced.
       for number in 0..<20 { try writer.store(payload(1000, 2), for: BlobKey("key \(number)")) }
     }
     let root = try #require(try store().core.root.opened())
@@ -31,7 +31,7 @@ import Testing
     let audit = try PackAudit(of: cache.root)
     let replaced = audit.records.filter { $0.address.chunk == 0 }
     #expect(replaced.count > 10 && replaced.allSatisfy(\.isDead))
-    // A power cut has undone the marks, and so they are made again.
+    // A power cut has reverted the marks, so they are set again.
     for record in replaced { pack.deadBits(ofChunk: 0).set(record.address, isDead: false) }
     try NextBoot.begin(in: cache.root.string)
     let trace = CallTrace()
@@ -40,7 +40,7 @@ import Testing
       guard call == .read, path.lastComponent?.string == "p-0" else { return nil }
       let first = pack.entry(ofChunk: 0)
       walk.withLock { walk in
-        // The walk seals it, and reads it. The next read is that of the second chunk.
+        // The walk seals the first chunk and reads it. The next read is for the second chunk.
         guard first.state.kind == .sealed, !walk.isTaken else { return }
         walk.reads += 1
         guard walk.reads == 2, first.beginCollection(), first.free() else { return }
@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  /// A power cut keeps records and salts, and loses the table that says which chunks are in use.
+  /// A power cut preserves records and salts, but loses the table of the chunks in use.
   @Test func aLostTableHidesNoRecord() throws {
     do {
       let writer = try store()
@@ -75,7 +75,7 @@ import Testing
       }
     }
     try expectAll(without: [3])
-    // Their chunks are not taken for others.
+    // The chunks of the records are not reused.
     for number in 0..<300 { try store().store(payload(1000), for: BlobKey("new \(number)")) }
     try store().remove("key 5")
     try store().collect()
@@ -84,8 +84,8 @@ import Testing
     try expectAll(without: [3, 5])
   }
 
-  /// A bad block of the medium: the other records are found, and those that it took stay gone. So does one whose name reaches into
-  /// it from the page before.
+  /// After a bad block of the medium, the other records are found. Records in the block stay lost, and so does a
+  /// record whose name extends into it from the page before.
   @Test(arguments: [(nameLength: 6, page: 2), (200, 1)])
   func aBadBlockTakesWhatLiesThere(_ place: (nameLength: Int, page: Int)) throws {
     let count = 60
@@ -112,7 +112,7 @@ import Testing
         #expect(try store.load(key(number))?.payload == (isLost ? nil : payload(number)), "\(number)")
       }
     }
-    // What comes before the chunks in each boot is the pack's header.
+    // Before the chunks, each boot reads the pack's header.
     let reads = Lock(0)
     func trace(_ isBad: @escaping @Sendable (Int) -> Bool) -> CallTrace {
       let trace = CallTrace()
@@ -133,14 +133,14 @@ import Testing
     try NextBoot.begin(in: cache.root.string)
     try expectTheOthers(store(files: trace { $0 == whole || $0 == bad }.files))
     #expect(reads.withLock { $0 } > bad)
-    // Its blocks are read again.
+    // The block can be read again.
     try NextBoot.begin(in: cache.root.string)
     try expectTheOthers(store())
     for record in lost { try store().store(payload(0), for: BlobKey(record.name)) }
     #expect(try PackAudit(of: cache.root).flaws == [])
   }
 
-  /// A medium that is out of reach as a whole is no loss of what it holds.
+  /// If the whole medium is unavailable, no record is lost.
   @Test func nothingIsLostWhereNothingCanBeRead() throws {
     do { try store().store(payload(100), for: "key") }
     try NextBoot.begin(in: cache.root.string)
@@ -148,7 +148,7 @@ import Testing
     let reads = Lock(0)
     trace.onCall { call, path in
       guard call == .read, path.lastComponent?.string == "p-0" else { return nil }
-      // The header, and no chunk.
+      // The header can be read, but no chunk.
       return reads.withLock { reads in
         reads += 1
         return reads > 2 ? .fail(.ioError) : nil

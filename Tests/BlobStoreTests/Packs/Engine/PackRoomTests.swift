@@ -7,7 +7,7 @@ import Testing
 
 @testable import BlobStore
 
-/// Spec/Semantics.md, I1e: the volume has no room for a chunk, and has some for a file.
+/// Spec/Semantics.md, I1e: the volume has no room for a chunk, but has room for a file.
 @Suite struct PackRoomTests: PackedSuite {
   let cache: Cache
   let trace = CallTrace()
@@ -41,7 +41,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(101))
   }
 
-  /// A store that is refused was judged before room was set aside for it, so it leaves no hole in the chunk.
+  /// A store is refused before room is reserved for it, so it leaves no hole in the chunk.
   @Test func aRefusedStoreTakesNoRoom() throws {
     let store = try store {
       $0.limits.size = 4000
@@ -62,7 +62,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(100))
   }
 
-  /// A record that is locked moves to a chunk for durable ones, or is locked as a file.
+  /// A record that is locked moves to a durable chunk, or to a file if there is no room for a chunk.
   @Test func aLockMakesAFile() throws {
     let store = try store(files: trace.files)
     try store.store(payload(100), for: "key")
@@ -74,7 +74,7 @@ import Testing
     #expect(try store.unlock("key") == .done)
   }
 
-  /// Semantics, I8c: the fuzz target of packs found a record with the highest sequence that there is.
+  /// Semantics, I8c: the fuzz target of packs found a record with the highest possible sequence.
   @Test(arguments: [1 << 55, 1 << 56 - 1] as [UInt64]) func withoutSequencesRecordsAreFiles(highest: UInt64) throws {
     let store = try store()
     try store.store(payload(100), for: "key")
@@ -91,7 +91,7 @@ import Testing
     #expect(try store.load("new")?.payload == payload(50))
   }
 
-  /// Where there is no room for a file either, a store says so, and the old blob stays.
+  /// If there is no room for a file either, a store throws an error, and the old blob stays.
   @Test func aFileThatFindsNoRoomIsAnError() throws {
     let store = try store(files: trace.files)
     try store.store(payload(100), for: "key", ttl: .seconds(1000))

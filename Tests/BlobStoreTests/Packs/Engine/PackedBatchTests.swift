@@ -7,13 +7,13 @@ import Testing
 
 @testable import BlobStore
 
-/// Stores of many blobs at once.
+/// Batches of stores.
 @Suite struct PackedBatchTests: PackedSuite {
   let cache: Cache
 
   init() throws { cache = try Cache() }
 
-  /// Its counters begin with a whole collection.
+  /// Makes the counters known by a whole collection.
   private func countFromNow(_ store: BlobStore) throws {
     try store.store(Data(), for: Self.key(0))
     _ = try store.collect()
@@ -37,7 +37,7 @@ import Testing
     let numbers = Array(0..<1000)
     try expectDone(
       store.store(numbers.map { (Self.key($0), Self.payload($0)) }, ttl: .seconds(100)), numbers.map(Self.key))
-    // Every third is replaced, one comes twice, and one is too large for a pack.
+    // Every third record is replaced, one key occurs twice, and one payload is too large for a pack.
     let large = Data(repeating: 7, count: 20_000)
     var second = numbers.filter { $0 % 3 == 0 }.map { (key: Self.key($0), payload: Self.payload($0, 1)) }
     second.insert((Self.key(3), Data([1])), at: 5)
@@ -66,12 +66,12 @@ import Testing
     _ = trace.take()
     let blobs = (0..<256).map { (key: Self.key($0), payload: Self.payload($0)) }
     try expectDone(store.store(blobs), blobs.map(\.key))
-    // Keys that share a stripe with another are stored alone.
+    // Keys that share a stripe with another key are stored separately.
     #expect(trace.count(.write) < 20)
     #expect(trace.count(.read) < 20)
   }
 
-  /// Another thread stores into the same chunk while the batch sets its rooms aside.
+  /// Another thread stores into the same chunk while the batch reserves its room.
   @Test func whatLiesBetweenIsLeftAlone() throws {
     let trace = CallTrace()
     let store = try store(files: trace.files)
@@ -84,7 +84,7 @@ import Testing
     let others = try (100..<200).filter { try !stripes.contains(stripe($0)) }
     let reads = CallCount()
     trace.onCall { call, _ in
-      // A record that is to be replaced is read just before its successor has room.
+      // A record to be replaced is read immediately before room for its successor is reserved.
       guard call == .read else { return nil }
       let other = others[reads.value]
       reads.add(1)
@@ -113,7 +113,7 @@ import Testing
     }
   }
 
-  /// The blob whose key another process changes is told alone.
+  /// Only the blob whose key another process changes fails.
   @Test func oneThatIsBusyKeepsNoOther() throws {
     let store = try store { $0.access.lockTimeout = .zero }
     try store.store(Data([1]), for: "first")
@@ -133,7 +133,7 @@ import Testing
     try held.giveBack(stripe..<stripe + 1)
   }
 
-  /// What a dead process leaves, and what another does between any two steps.
+  /// A process is killed, or another process makes changes, between any two steps.
   @Test func killsAndChangesMayComeBetweenAllSteps() throws {
     let count = CallCount()
     for chosen in stride(from: 1, to: 10_000, by: 5) {
@@ -187,7 +187,7 @@ import Testing
     #expect(count.value > 10)
   }
 
-  /// A failed write is told by the stores that follow, each of its own.
+  /// After a failed write, each of the remaining blobs is stored separately and reports its own error.
   @Test func aFailedWriteLeavesNothingBehind() throws {
     let plan = FaultPlan()
     let store = try store(files: plan.files())
@@ -204,7 +204,7 @@ import Testing
     #expect(try other.usage().records == 8 && other.usageEstimate()?.records == 8)
   }
 
-  /// The index is made anew meanwhile, and cannot be read: each of the records may be found later.
+  /// The index is rebuilt concurrently and cannot be read, so each record may be found later.
   @Test func aFailedPublicationIsTold() throws {
     let (trace, isFailing) = (CallTrace(), CallCount())
     let store = try store(files: trace.files)

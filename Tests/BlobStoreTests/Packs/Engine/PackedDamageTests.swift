@@ -6,13 +6,12 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Damage of packed records: found by a verification and by loads, and treated as the policy says, one record at a time.
+/// Verification and loads detect damaged packed records, and apply the damage policy to each record.
 @Suite struct PackedDamageTests {
   let cache: Cache
 
   init() throws { cache = try Cache() }
 
-  /// What is damaged.
   enum Part: CaseIterable {
     case header, payload
   }
@@ -24,12 +23,12 @@ import Testing
     }
   }
 
-  /// Three records, the second of which is damaged.
+  /// Stores three records, and damages the second one.
   private func fill(damaging part: Part) throws {
     let store = try store()
     for key in ["first", "second", "third"] as [BlobKey] { try store.store(payload(100), for: key) }
     let place = try #require(try store.records().first { $0.key == "second" }?.packed)
-    // The update time, or the first byte of the payload.
+    // The offset of the update time, or of the first byte of the payload.
     let offset = part == .header ? 16 : 40 + "second".utf8.count
     let file = try FileHandle(forUpdating: URL(filePath: cache.path(".packs/p-\(place.pack)")))
     defer { try? file.close() }
@@ -88,13 +87,13 @@ import Testing
     #expect([usage.records, usage.quarantinedFiles, usage.quarantinedBytes] == [2, 1, Int64(bytes.count)])
     var expected = Array(payload(100))
     if part == .payload {
-      // A record file, whose payload is what is left of it.
+      // The quarantine contains a record file with the remaining payload.
       expected[0] ^= 1
       #expect(bytes.count == 164)
       #expect(Array(bytes.dropFirst(64)) == expected)
       #expect(try cache.header(".quarantine/second").payloadSize == 100)
     } else {
-      // As it lay in the pack: header, name and payload.
+      // The file has the bytes of the packed record: header, name, and payload.
       #expect(Array(bytes.dropFirst(46).prefix(100)) == expected)
     }
     try expectOthers(store)
@@ -116,7 +115,7 @@ import Testing
     try expectOthers(store)
   }
 
-  /// Nobody is at it, as none writes there without the key.
+  /// The record is not in use, because writing there requires the key.
   @Test func aCollectionRemovesADamagedHeader() throws {
     try fill(damaging: .header)
     let store = try store()
@@ -135,13 +134,13 @@ import Testing
     #expect(Array(try store.records()).isEmpty)
   }
 
-  /// A chunk that cannot be read is told of, and the rest goes on.
+  /// A chunk that cannot be read is reported, and the other records are processed.
   @Test func aChunkThatCannotBeReadIsTold() throws {
     try fill(damaging: .payload)
     try store().store(payload(2000), for: "large")
     let trace = CallTrace()
     let store = try cache.store(files: trace.files)
-    // Its head is read before.
+    // This reads the pack's header.
     #expect(try store.load("first") != nil)
     trace.onCall { call, path in call == .read && path.string.hasSuffix("p-0") ? .fail(.ioError) : nil }
     let entries = Array(try store.records())

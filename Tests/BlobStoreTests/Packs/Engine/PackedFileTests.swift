@@ -6,16 +6,16 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Records that lie in packs, and then in files, or the other way round.
+/// Records that move from packs to files, or from files to packs.
 @Suite struct PackedFileTests: PackedSuite {
   let cache: Cache
 
   init() throws { cache = try Cache() }
 
-  /// Something that is no directory lies where the subdirectory of the key's file would be.
+  /// A file occupies the path of the subdirectory of the key's file.
   @Test func aFileInThePlaceOfASubdirectoryIsNoRecord() throws {
     let store = try store()
-    // The keys' stripes may have files from here on.
+    // From here on, the keys' stripes may have files.
     try store.store(payload(9000), for: "key")
     let subdirectory = try store.filePath(for: "key").removingLastComponent()
     try store.remove("key")
@@ -27,7 +27,7 @@ import Testing
     #expect(try store.load("key") == nil)
   }
 
-  /// A directory that begins with packs has no file to look for, until there is one.
+  /// A directory that starts with packs requires no file lookup until a file exists.
   @Test func aFileThatIsReplacedByAPackedRecordIsGone() throws {
     let store = try store()
     try store.store(payload(100), for: "another")
@@ -38,7 +38,7 @@ import Testing
     #expect(try store.load("key") == nil)
   }
 
-  /// Where there were files before packs, a change of a key without a packed record looks for one.
+  /// In a directory with files older than its packs, a change of a key without a packed record looks up a file.
   @Test(arguments: [Errno.ioError, .tooManySymbolicLinkLevels, .notDirectory])
   func aLookForAFileThatFailsIsAnErrorOrFindsNone(errno: Errno) throws {
     try cache.store().store(payload(10), for: "file")
@@ -58,7 +58,7 @@ import Testing
     #expect(try store.remove("key") == (errno == .ioError ? .notFound : .done) && store.load("key") == nil)
   }
 
-  /// The record stays where it is, or is the file: whichever call fails.
+  /// The record stays packed or becomes the file, whichever call fails.
   @Test func aFailedMoveToAFileLosesNothing() throws {
     for call in 1... {
       let (cache, plan) = (try Cache(), FaultPlan())
@@ -81,7 +81,7 @@ import Testing
     }
   }
 
-  /// The file has its name by then. The counters are those of the file, whatever fails after the sync of the name.
+  /// The file has its name already, so the counters include it, even if the sync of the name fails.
   @Test func aFileWhoseNameIsNotSyncedCounts() throws {
     let trace = CallTrace()
     let store = try store(files: trace.files) { $0.durability = .full }
@@ -121,7 +121,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(5))
   }
 
-  /// A collection removes a subdirectory without files, and the next file makes it again.
+  /// A collection removes a subdirectory without files, and the next file creates it again.
   @Test(arguments: [false, true])
   func aFileInASubdirectoryThatWasMadeAgainGoes(isReplaced: Bool) throws {
     let (store, other) = try (store(), store())
@@ -137,7 +137,7 @@ import Testing
     } else {
       try store.store(Data([2]), for: "key")
       try #require(rmdir(subdirectory.string) == 0)
-      // A program that knows no packs puts it there.
+      // A program without support for packs creates the file.
       try #require(mkdir(subdirectory.string, 0o700) == 0)
       try large.write(to: URL(filePath: file.string))
     }
@@ -147,7 +147,7 @@ import Testing
     #expect(!FileManager.default.fileExists(atPath: file.string))
   }
 
-  /// 2^40 seconds are the most that a packed header has room for.
+  /// A packed header has room for at most 2^40 seconds.
   @Test func aRecordThatFitsNoPackAnyMoreBecomesAFile() throws {
     let store = try store()
     try store.store(payload(5), for: "key", ttl: .never)

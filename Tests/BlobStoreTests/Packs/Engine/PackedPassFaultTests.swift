@@ -7,27 +7,25 @@ import Testing
 
 @testable import BlobStore
 
-/// Calls fail of what works on all packed records together. Each record is as before or as afterwards, and the next try succeeds. In the
-/// short form it is a few of the calls, chosen by chance.
+/// Calls of operations on all packed records fail. Each record is unchanged or processed, and a retry succeeds. The
+/// short form selects a few calls at random.
 @Suite struct PackedPassFaultTests: PackedSuite {
   let cache: Cache
 
   init() throws { cache = try Cache() }
 
   enum Pass: CaseIterable {
-    /// Moves what lives, frees chunks and makes a checkpoint.
+    /// Moves live records, frees chunks, and writes a checkpoint.
     case collection
     case wipe, removalOfPrefix
     case packing, unpacking
-    /// A larger index.
     case growth
-    /// The index is made anew.
     case rebuild
   }
 
   private static let count = 90
   private static let shortCount = 8
-  /// A byte that cannot be unlocked stays locked while the process lives, and steps in memory do not fail.
+  /// A byte that cannot be unlocked stays locked for the life of the process, and steps in memory do not fail.
   private static let kinds = Set(SystemCall.allCases.filter { !$0.isStep && $0 != .unlockByte })
 
   private func store(files: Files = Files()) throws -> BlobStore {
@@ -37,7 +35,7 @@ import Testing
     }
   }
 
-  /// Records of three kinds, by number: one is locked, two go, and the third stays.
+  /// Records of three kinds, by number modulo three: locked, removed by the pass, and kept.
   private static func key(_ number: Int) -> BlobKey { BlobKey("\(["locked", "gone", "kept"][number % 3]) \(number)") }
 
   private static func payload(_ number: Int) -> Data { BlobStoreTests.payload(600, UInt64(number)) }
@@ -66,7 +64,6 @@ import Testing
     }
   }
 
-  /// - Parameter isDone: whether the pass has succeeded.
   private func expectRecords(after pass: Pass, isDone: Bool, _ event: String) throws {
     let store = try store()
     for number in 0..<Self.count {
@@ -98,7 +95,7 @@ import Testing
       let store = try run.store(files: plan.files())
       let persistence: FaultPlan.Persistence = Bool.random(using: &generator) ? .once : .fromThenOn
       plan.arm(FaultPlan.Fault(errno, call: call, of: Self.kinds, persistence))
-      // What it says is for other tests: here it is what it leaves.
+      // Other tests check the reported errors; this test checks the remaining records.
       let isDone = (try? run.run(pass, store)) != nil && plan.failed.isEmpty
       let detail = "\(event), \(plan.failed.first.map { "\($0)" } ?? "none")"
       plan.disarm()
@@ -110,7 +107,7 @@ import Testing
     }
   }
 
-  /// A directory that is ready for a pass.
+  /// Creates a directory that is prepared for a pass.
   private init(_ pass: Pass) throws {
     try self.init()
     try fill(for: pass)

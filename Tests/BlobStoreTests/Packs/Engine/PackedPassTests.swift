@@ -6,7 +6,7 @@ import Testing
 
 @testable import BlobStore
 
-/// A collection passes over chunks in which nothing can have expired, once another has looked at everything.
+/// A collection skips chunks without expired records after a collection has examined all records.
 @Suite struct PackedPassTests {
   let cache: Cache
 
@@ -20,7 +20,7 @@ import Testing
     }
   }
 
-  /// A hundred records in a pack, and three files, after a collection that has looked at them.
+  /// Returns a store with a hundred packed records and three files, after a collection that has examined them.
   private func filled(ttl: Duration? = nil) throws -> BlobStore {
     let store = try store()
     for number in 0..<100 { try store.store(payload(number), for: BlobKey("small \(number)"), ttl: ttl) }
@@ -29,7 +29,7 @@ import Testing
     return store
   }
 
-  /// A collection, and how often it has asked whether to stop: at each record that it meets, and a few times more.
+  /// Collects, and counts the checks of `isStopped`, which occur at each visited record and a few times more.
   private func met(_ store: BlobStore) throws -> (records: Int, report: BlobStore.CollectionReport) {
     let asked = Lock(0)
     var options = BlobStore.CollectionOptions()
@@ -75,7 +75,7 @@ import Testing
     try store.checkInvariants()
   }
 
-  /// Each comes after the look at everything, into a chunk in which nothing was due.
+  /// Each record is stored or changed after the full collection, in a chunk without expired records.
   @Test func aRecordThatComesLaterOrChangesIsFoundInTime() throws {
     let store = try filled(ttl: .seconds(5000))
     try store.store(payload(5), for: "new", ttl: .seconds(10))
@@ -98,7 +98,7 @@ import Testing
     #expect(try store.collect().expired == 103)
   }
 
-  /// The size pass has to know of each record then.
+  /// The size pass must examine each record.
   @Test func aLimitIsKept() throws {
     let store = try filled()
     #expect(try met(store).records < 50)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import BlobStore
 
-/// What a power cut may leave beside packs: a control file that is gone, or older than the rest.
+/// The states that a power cut may leave with packs: a control file that is missing, or older than the other files.
 @Suite struct PackedPowerTests: PackedSuite {
   let cache: Cache
 
@@ -36,7 +36,7 @@ import Testing
     #expect(try bytes(ofFile: path).starts(with: Data("BLOBCTL".utf8)))
   }
 
-  /// Without packs, a load leaves the directory as it is.
+  /// Without packs, a load does not change the directory.
   @Test func aLoadOfADirectoryWithoutPacksMakesNoControlFile() throws {
     try cache.store().store(payload(100), for: "key")
     try FileManager.default.removeItem(atPath: cache.path(".blobcache"))
@@ -45,7 +45,7 @@ import Testing
     #expect(try !cache.exists(".blobcache"))
   }
 
-  /// Something else has its name: a load is no change, which would tell.
+  /// Something else has the control file's name. A load, unlike a change, reports no error.
   @Test func aLoadThatMayNotMakeTheControlFileFindsFilesAlone() throws {
     let writer = try store()
     try writer.store(payload(100), for: "small")
@@ -62,7 +62,7 @@ import Testing
     #expect(try store().load("small")?.payload == payload(100))
   }
 
-  /// A packed record has replaced a file, which a power cut has brought back.
+  /// Returns a store in which a packed record has replaced a file that a power cut has restored.
   private func storeOverAFileThatStays() throws -> BlobStore {
     let writer = try store()
     try writer.store(payload(9000), for: "key")
@@ -73,8 +73,8 @@ import Testing
     return writer
   }
 
-  /// The cut has undone the store that announced itself, and what it replaced is a file again. The index tells that there was a
-  /// boot. Where it is lost, that no process with a session lives does.
+  /// The cut has reverted an announced store, and the replaced file exists again. The index shows that a boot
+  /// occurred. If the index is lost, the absence of living sessions shows it.
   @Test(arguments: [true, false]) func nothingAnnouncedBeforeTheCutIsFinished(isIndexLost: Bool) throws {
     do {
       let writer = try storeOverAFileThatStays()
@@ -95,7 +95,7 @@ import Testing
     #expect(try control(of: store).intent(.old, of: stripe(of: "key", in: store)) == nil)
   }
 
-  /// The control file on the medium is from before the file.
+  /// The control file on the medium is older than the file.
   @Test func aFileIsLookedForAfterTheCutWhereThereWasNoneBefore() throws {
     let writer = try store()
     try writer.store(payload(100), for: "other")
@@ -109,7 +109,7 @@ import Testing
     #expect(try !cache.exists("ke/key"))
   }
 
-  /// The name of the directory of packs is on the medium before the first pack has its own.
+  /// The directory of packs has its name on the medium before the first pack has its name.
   @Test func theDirectoryOfPacksIsOnTheMediumBeforeAPack() throws {
     let trace = CallTrace()
     try cache.store().store(payload(9000), for: "first")
@@ -166,7 +166,7 @@ import Testing
     #expect(synced < changed)
   }
 
-  /// A file that a power cut has kept beneath a packed record does not come back after both are gone.
+  /// A file that a power cut has restored under a packed record does not reappear after both are removed.
   @Test func aDurableRemovalPutsTheUnlinkOfAHiddenFileOnTheMedium() throws {
     _ = try storeOverAFileThatStays()
     let trace = CallTrace()
@@ -180,7 +180,7 @@ import Testing
     #expect(try store().load("key") == nil)
   }
 
-  /// A large blob takes the place of a packed one, with each call failing: one of them is there, also after the next boot.
+  /// A large blob replaces a packed one while a call fails: one of them exists, also after the next boot.
   @Test(arguments: [BlobStore.Durability.none, .barrier, .full])
   func aFailedStoreOverAPackedRecordLeavesOne(durability: BlobStore.Durability) throws {
     for call in 1... {

@@ -4,13 +4,12 @@ import Posix
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, B8a: a packed record whose bytes are to be gone at once.
+/// Spec/Semantics.md, B8a: the bytes of a purged packed record are overwritten immediately.
 @Suite struct PackedPurgeTests: PackedSuite {
   let cache: Cache
 
   init() throws { cache = try Cache() }
 
-  /// Whether some bytes lie in the pack.
   private func isInPack(_ bytes: Data) throws -> Bool {
     try Data(contentsOf: URL(filePath: cache.path(".packs/p-0"))).range(of: bytes) != nil
   }
@@ -36,7 +35,7 @@ import Testing
     #expect(try isInPack(payload(500, 1)) == !purging)
     #expect(try isInPack(Data("second".utf8)) == !purging)
     try expectTheOthers(store)
-    // The walk of the next boot passes over the zeros.
+    // The walk of the next boot skips the zeros.
     try NextBoot.begin(in: cache.root.string)
     try expectTheOthers(self.store())
     #expect(try store.collect().failed == 0)

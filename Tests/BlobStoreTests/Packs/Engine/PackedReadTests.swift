@@ -6,13 +6,13 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Streams to packs and from them, and reads from their memory.
+/// Streams to and from packs, and reads from mapped packs.
 @Suite struct PackedReadTests: PackedSuite {
   let cache: Cache
 
   init() throws { cache = try Cache() }
 
-  /// The pack grows while it is mapped, and another process replaces what is read.
+  /// The pack grows while it is mapped, and another process replaces a record that is read.
   @Test func loadsMayReadFromMemory() throws {
     let (writer, trace) = (try store(), CallTrace())
     try writer.store(payload(10), for: "first")
@@ -28,13 +28,13 @@ import Testing
     for number in 0..<2000 { try writer.store(bytes(number, 2), for: BlobKey("key \(number)")) }
     for number in 0..<2000 { #expect(try reader.load(BlobKey("key \(number)"))?.payload == bytes(number, 2)) }
     #expect(trace.count(.read) == 0)
-    // Once a chunk, where records come one after the other. The root is looked at once a second.
+    // The status is read once per chunk, because the records are consecutive. The root is checked once a second.
     #expect(trace.count { $0.call == .status && $0.path.hasSuffix("p-0") } < 30)
     try flipBit(of: ".packs/p-0", at: 2_166_784 + 50)
     #expect(throws: BlobStoreError.self) { try reader.load("first") }
   }
 
-  /// A load holds no lock, so what others do to the key must not keep it from ending: neither for a hit in a file nor for a miss.
+  /// A load holds no lock, so changes of the key must not delay it forever, whether it is a hit in a file or a miss.
   @Test(arguments: [true, false]) func aLoadEndsWhileTheKeyChanges(isThere: Bool) throws {
     let (other, trace, calls) = (try store { $0.access.lockTimeout = .zero }, CallTrace(), CallCount())
     try other.store(payload(100), for: "packed")
@@ -46,7 +46,7 @@ import Testing
       calls.add(1)
       #expect(calls.value < 100)
       do {
-        // Each changes the key's generation. In the end the load has the key's stripe, so that nobody changes it.
+        // Each change increments the key's generation. Finally, the load holds the key's stripe, so changes fail.
         if isThere { try other.store(payload(9000), for: "key") } else { try other.remove("key") }
       } catch {
         #expect((error as? BlobStoreError)?.code == .busy && !isThere)
@@ -57,7 +57,7 @@ import Testing
     #expect(calls.value > 1)
   }
 
-  /// A store that finds the pack shorter than an entry says reads by a call, and tells the damage.
+  /// A store that finds the pack shorter than an entry requires uses a read call, and reports the damage.
   @Test func whatWasCutOffIsNotReadFromMemory() throws {
     try store().store(payload(100), for: "key")
     try #require(truncate(cache.path(".packs/p-0"), 2_166_784 + 20) == 0)
@@ -77,7 +77,7 @@ import Testing
     #expect(try reader.read(0..<500) == payload(500))
   }
 
-  /// A stream is packed once it has ended and stayed small.
+  /// A stream is packed after its end if it is small.
   @Test(arguments: [(10, true), (8000, true), (8200, false), (300_000, false)])
   func aStreamThatStaysSmallIsPacked(byteCount: Int, isPacked: Bool) throws {
     let store = try store()
@@ -99,7 +99,7 @@ import Testing
     try store.store(payload(500), for: "sound", extendedData: payload(20))
     let address = try #require(try store.records(prefix: "sound").first { _ in true }?.packed)
     let start = PackLayout.fileOffset(ofChunk: address.chunk) + address.offset
-    // The last byte of the extension, then one of the header.
+    // The last byte of the extension, and a byte of the header.
     for offset in [start + 40 + 5 + 500 + 20 + 16 - 1, start + 20] {
       try flipBit(of: ".packs/p-0", at: offset)
       expect(.damaged) { _ = try store.openReader(for: "sound") }
@@ -108,7 +108,7 @@ import Testing
     }
   }
 
-  /// In place: the file is mapped.
+  /// Changes the file in place, because it is mapped.
   private func flipBit(of file: String, at offset: Int) throws {
     let byte = try cache.bytes(file)[offset] ^ 1
     let handle = try FileHandle(forUpdating: URL(filePath: cache.path(file)))

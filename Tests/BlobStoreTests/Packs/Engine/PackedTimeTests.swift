@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Times, locks and extended data of records that lie in packs.
+/// Times, locks, and extended data of packed records.
 @Suite struct PackedTimeTests: PackedSuite {
   let cache: Cache
 
@@ -39,7 +39,7 @@ import Testing
     cache.clock.advance(by: 100)
     #expect(try store.touch("key") == .done)
     #expect(try store.header(for: "key")?.lastUpdate == cache.clock.now)
-    // Also back, for a clock that was put right.
+    // A touch also moves the time back, for a clock that was corrected.
     cache.clock.advance(by: -50)
     #expect(try store.touch("key") == .done)
     #expect(try store.header(for: "key")?.lastUpdate == cache.clock.now)
@@ -83,7 +83,7 @@ import Testing
     #expect(try store.extendedData(for: "key") == nil)
   }
 
-  /// A look that never waits notes the use at once: there is nothing to write.
+  /// A nonblocking lookup records the use immediately, because nothing has to be written.
   @Test func aLookThatNeverWaitsNotesTheUse() throws {
     guard SystemCall.hasCachedLooks else { return }
     let store = try store()

@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// What a program sees of records that lie in packs: the same as of records that are files.
+/// Operations have the same results for packed records as for files.
 @Suite struct PackedVerbTests: PackedSuite {
   let cache: Cache
 
@@ -23,7 +23,7 @@ import Testing
     #expect(try cache.files() == Cache.filesOfPacks)
     #expect(try store.contains("key"))
     #expect(try store.header(for: "key")?.payloadSize == UInt64(byteCount))
-    // Another process has the packs open anew.
+    // Another process opens the packs.
     #expect(try cache.store().load("key")?.payload == payload(byteCount))
   }
 
@@ -45,7 +45,7 @@ import Testing
     #expect(try store.remove("key") == .notFound)
   }
 
-  /// Names of one digest have one tag: the name in the record decides.
+  /// Names with the same digest have the same tag, so the name in the record decides.
   @Test func namesOfOneDigestAreToldApart() throws {
     let (store, keys) = (try store(), [CollidingKeys.first, CollidingKeys.second])
     for (number, key) in keys.enumerated() { try store.store(payload(100, UInt64(number)), for: key) }
@@ -68,7 +68,7 @@ import Testing
     }
   }
 
-  /// The index says nothing that the packs do not.
+  /// The index contains only information that the packs contain, too.
   @Test(arguments: ["index", "control file"])
   func whatIsLostIsMadeAnew(lost: String) throws {
     do {

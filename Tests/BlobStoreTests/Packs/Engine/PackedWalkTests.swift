@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Walks over a directory in which small records lie in packs, and large ones are files: they meet both alike.
+/// Walks over a directory with packed records and files visit both.
 @Suite struct PackedWalkTests {
   let cache: Cache
 
@@ -27,7 +27,7 @@ import Testing
     Set((0..<Self.smallCount).map(small) + (0..<Self.largeCount).map(large))
   }
 
-  /// Two hundred records in a pack, and three files.
+  /// Stores two hundred packed records and three files.
   @discardableResult
   private func fill(_ store: BlobStore, ttl: Duration? = nil) throws -> BlobStore {
     for number in 0..<Self.smallCount { try store.store(payload(number), for: small(number), ttl: ttl) }
@@ -41,7 +41,7 @@ import Testing
 
   private func keys(_ entries: some Sequence<RecordEntry>) -> [BlobKey] { entries.compactMap(\.key) }
 
-  /// Each key once.
+  /// Expects that the keys found are the expected ones, each exactly once.
   private func expectEachOnce(
     _ found: [BlobKey], _ expected: Set<BlobKey>, sourceLocation: SourceLocation = #_sourceLocation
   ) {
@@ -54,7 +54,7 @@ import Testing
   @Test func anEnumerationMeetsBothKinds() throws {
     let store = try fill(store())
     expectEachOnce(keys(try store.records()), allKeys)
-    // Another process has the packs open anew.
+    // Another process opens the packs.
     expectEachOnce(keys(try cache.store().records()), allKeys)
   }
 
@@ -75,13 +75,13 @@ import Testing
     let (place, second) = (try #require(first.packed), try #require(entries["second"]?.packed))
     #expect(second.sequence == place.sequence + 1)
     #expect(place.pack == 0 && place.offset == 0 && second.offset == 0 && place.chunk != second.chunk)
-    // As its file would have: header, payload and extension.
+    // The size is that of an equivalent file: header, payload, and extension.
     #expect(first.fileSize == 64 + 100 + 3 + 16)
     #expect(entries["large"]?.packed == nil)
     #expect(entries["large"]?.file == "la/large")
   }
 
-  /// A load without time to live is noted in the index alone.
+  /// A load of a record without time to live is recorded only in the index.
   @Test func theTimeOfUseIsTheIndexs() throws {
     let store = try store()
     try store.store(payload(10), for: "key")
@@ -122,7 +122,7 @@ import Testing
       let page = try store.page(from: start, limit: limit) { _ in true }
       #expect(page.entries.count <= limit + Self.largeCount)
       found += keys(page.entries)
-      // As a reader has it, who comes back with it.
+      // A reader continues from the text of a position.
       position = page.next.flatMap { WalkPosition($0.text) }
     }
     expectEachOnce(found, allKeys)
@@ -168,7 +168,7 @@ import Testing
     #expect(keys(try store.records()).isEmpty)
     #expect(try store.load(small(3)) == nil)
     try store.checkInvariants()
-    // They stay away once the index is made anew.
+    // The removed records stay removed after the index is rebuilt.
     try FileManager.default.removeItem(atPath: cache.path(".packs/index"))
     #expect(keys(try cache.store().records()).isEmpty)
   }
@@ -254,7 +254,7 @@ import Testing
     #expect(keys(try store.records()).count == 10)
   }
 
-  /// Passes that may do nothing but a beginning come round all the same, also where each is left in the middle of packs.
+  /// Passes that have time only for a first part complete a cycle, even if each ends in the middle of packs.
   @Test(arguments: [20, Int.max])
   func passesThatAreCutShortComeRound(smallestPart: Int) throws {
     let store = try fill(store(), ttl: .seconds(10))
@@ -292,7 +292,7 @@ import Testing
 
   // MARK: - Changes during a walk
 
-  /// Other extended data moves a record to another place.
+  /// Changed extended data moves a record to another place.
   @Test func aRecordThatMovesDuringAWalkIsMetOnce() throws {
     let store = try fill(store())
     var entries = try store.records().makeIterator()
@@ -325,7 +325,7 @@ import Testing
 
   // MARK: - Files beside packs
 
-  /// What others put into a key's place does not count as long as its record is packed, and goes with it.
+  /// A file next to a packed record of the same key does not count, and is removed together with the record.
   @Test func aFileBesideAPackedRecordDoesNotCount() throws {
     let file = try cache.store()
     try file.store(payload(9), for: "key")

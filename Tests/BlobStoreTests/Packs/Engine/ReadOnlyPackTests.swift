@@ -6,9 +6,9 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, I2b: a process that may not write to the control file finds packed records all the same.
+/// Spec/Semantics.md, I2b: a process without write access to the control file finds packed records.
 ///
-/// What it maps is not writable: a write would end these tests.
+/// Its mappings are read-only, so a write would crash these tests.
 @Suite struct ReadOnlyPackTests: PackedSuite {
   let cache: Cache
   let trace = CallTrace()
@@ -20,7 +20,7 @@ import Testing
     return try store(files: trace.files) { $0.leastPackIndexEntryCount = 1 }
   }
 
-  /// The control file is opened twice by the first look, and for reading the second time. All other opens are for changes.
+  /// The first lookup opens the control file twice, the second time read-only. All other opens are for changes.
   private func refuseWriting(_ refusal: Errno) {
     let opens = CallCount()
     trace.onCall { call, path in
@@ -55,11 +55,11 @@ import Testing
     #expect(try store.usage().records == 22)
     #expect(try store.packUsage().records == 21)
     #expect(try store.verify().soundRecords == 22)
-    // It could not note its uses.
+    // The process could not record its uses.
     #expect(try writer.header(for: "packed 7")?.lastUpdate == update)
   }
 
-  /// Others replace and remove records, move them to files, and give the packs larger indexes.
+  /// Others replace and remove records, move them to files, and enlarge the index of the packs.
   @Test func itSeesWhatOthersChange() throws {
     let (writer, store) = try (writer(), readOnlyStore())
     try writer.store(payload(100), for: "key")
@@ -82,7 +82,7 @@ import Testing
     #expect(try store.records().first { _ in true } == nil)
   }
 
-  /// It makes no index: after a boot, a process comes first that may write.
+  /// The process creates no index: after a boot, a process with write access must come first.
   @Test func itFindsNothingUntilThereIsAnIndex() throws {
     do { try writer().store(payload(100), for: "key") }
     try FileManager.default.removeItem(atPath: cache.path(".packs/index"))
@@ -92,7 +92,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(100))
   }
 
-  /// A load of a file asks for packs once.
+  /// A load of a file looks up the packs only once.
   @Test func aDirectoryWithoutPacksIsLookedAtOnce() throws {
     do { try store { $0.packing = .off }.store(payload(100), for: "key") }
     let store = try readOnlyStore()

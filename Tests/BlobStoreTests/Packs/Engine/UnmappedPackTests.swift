@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, I2a: a process that cannot map the control file, as by NFS, or cannot make it.
+/// Spec/Semantics.md, I2a: a process that cannot map the control file, for example on NFS, or cannot create it.
 @Suite struct UnmappedPackTests: PackedSuite {
   let cache: Cache
   let trace = CallTrace()
@@ -15,7 +15,7 @@ import Testing
 
   enum Obstacle: CaseIterable {
     case noSharedMemory
-    /// The control file is lost, and there is no room for another.
+    /// The control file is lost, and the volume has no room for a new one.
     case fullVolume
   }
 
@@ -33,7 +33,7 @@ import Testing
     return try store(files: trace.files) { $0.access.sharing = sharing }
   }
 
-  /// What it would store, others would not find, and what it would remove, they would.
+  /// Other processes would not find its stores, and would still find the records that it removes.
   @Test(arguments: Obstacle.allCases, [BlobStore.Sharing.shared, .exclusive])
   func itChangesNothing(obstacle: Obstacle, sharing: BlobStore.Sharing) throws {
     do {
@@ -45,7 +45,7 @@ import Testing
     let store = try hinderedStore(obstacle, sharing)
     #expect(try store.load("packed") == nil)
     #expect(try store.load("file")?.payload == payload(9000))
-    // A use of a file is noted all the same.
+    // The use of a file is recorded nevertheless.
     cache.clock.advance(by: 5)
     #expect(try store.load("file")?.payload == payload(9000))
     #expect(try store.header(for: "file")?.updateTime == UInt64(cache.now))
@@ -69,7 +69,7 @@ import Testing
     #expect(try other.header(for: "file")?.refCount == 0)
   }
 
-  /// Without packs it changes files, and others find them.
+  /// Without packs, the process changes files, and others find them.
   @Test(arguments: Obstacle.allCases) func itChangesADirectoryWithoutPacks(obstacle: Obstacle) throws {
     do { try store { $0.packing = .off }.store(payload(100), for: "old") }
     do {
@@ -82,7 +82,7 @@ import Testing
     #expect(try store().load("old") == nil)
   }
 
-  /// Another process holds a byte of it, so that it is not replaced yet: that may pass.
+  /// Another process holds a byte of the file, so that it cannot be replaced yet, which is a temporary condition.
   @Test func aDamagedControlFileIsWaitedFor() throws {
     do { try store().store(payload(100), for: "packed") }
     let path = cache.path(".blobcache")
@@ -99,7 +99,7 @@ import Testing
     #expect(try store().load("packed")?.payload == payload(100))
   }
 
-  /// Nothing is said to be missing that could not be looked for.
+  /// A key is not reported as missing if its lookup failed.
   @Test(arguments: [Errno.tooManyOpenFiles, .ioError])
   func aControlFileThatCannotBeOpenedIsAnError(errno: Errno) throws {
     do {

@@ -26,14 +26,14 @@ import Testing
     #expect(pack.firstFreeChunk() == 0)
     _ = try bench.openChunk(0, in: pack)
     #expect(pack.firstFreeChunk() == 1)
-    // The fields lie where the format says.
+    // The fields have their specified offsets.
     let bytes = try bytes(ofFile: bench.path("p-0"))[(4096 + 5 * 64)...].prefix(64)
     #expect(
       Array(bytes) == [1] + [UInt8](repeating: 0xFF, count: 7) + Self.zeros(16) + [7] + Self.zeros(15) + [1]
         + Self.zeros(7) + Self.latest + Self.latest)
   }
 
-  /// A time that no record has lowered.
+  /// A time that has not been lowered by any record.
   private static let latest = [UInt8](repeating: 0xFF, count: 7) + [0x7F]
 
   private static func zeros(_ count: Int) -> [UInt8] { [UInt8](repeating: 0, count: count) }
@@ -86,7 +86,7 @@ import Testing
     entry.countLive(records: 1, bytes: 100)
     #expect(entry.seal(owner: 7) && entry.beginCollection())
     #expect(entry.state == ChunkState(.collecting, owner: 7))
-    // Where a collection was killed, the next goes on.
+    // After a collection was killed, the next one continues.
     #expect(entry.beginCollection())
     entry.endCollection()
     #expect(entry.state == ChunkState(.sealed, owner: 7))
@@ -102,7 +102,7 @@ import Testing
     #expect(entry.reserve(64, owner: 9) == 0)
   }
 
-  /// The state is the first thing that a session takes, and room the last that it gives.
+  /// A session acquires the state first and room last.
   @Test func aSessionThatDiesWhileItTakesAChunkLeavesNoRoom() throws {
     let entry = try bench.openChunk(in: pack)
     #expect(entry.seal(owner: 7) && entry.beginCollection() && entry.free())
@@ -133,12 +133,12 @@ import Testing
     #expect(!mayHoldExpired(at: 1030) && mayHoldExpired(at: 1031))
     for update: UInt64 in [950, 920, 990] { entry.noteLife(ttl: 0, update: update) }
     #expect(!mayHoldExpired(at: 1020) && mayHoldExpired(at: 1021))
-    // The next records have nothing to do with these.
+    // The next records in the chunk are independent of these.
     #expect(entry.seal(owner: 7) && entry.beginCollection() && entry.free())
     #expect(entry.take(for: .durable, owner: 9, sequence: 3) && !mayHoldExpired(at: .max))
   }
 
-  /// As one is of a program that noted no times.
+  /// A program that records no times leaves such a chunk.
   @Test func aChunkOfWhichNothingIsKnownMayHoldExpiredRecords() throws {
     let entry = pack.entry(ofChunk: 5)
     #expect(entry.mayHoldExpired(at: UnixTime(seconds: 1), defaultExpiration: .max))
@@ -158,7 +158,7 @@ import Testing
 
   // MARK: At once
 
-  /// Each with a mapping of its own, as processes have.
+  /// Each thread has a separate mapping, as processes have.
   @Test func oneOfManyTakesAChunk() throws {
     let entries = try (0..<4).map { _ in try bench.pack().entry(ofChunk: 0) }
     for round: UInt64 in 1...50 {
@@ -202,7 +202,7 @@ import Testing
     #expect(entries[0].inFlight == 0)
   }
 
-  /// What was given room before the chunk was sealed is counted, and nothing is given out after that.
+  /// Room reserved before the chunk was sealed is counted, and no room is reserved after that.
   @Test func sealingAndReservingAtOnce() throws {
     for round in 0..<50 {
       let entry = try bench.openChunk(round, in: pack)

@@ -31,7 +31,7 @@ import Testing
     }
   }
 
-  /// Of salt and bits, as the format says where they lie.
+  /// The mark changes one bit, at the specified offset in the sector of the salt and the bits.
   @Test func aMarkIsOneBitOfItsSector() throws {
     _ = try bench.openChunk(2, in: pack)
     let before = try bytes(ofFile: bench.path("p-0"))
@@ -62,7 +62,7 @@ import Testing
     }
   }
 
-  /// Where no record of the chunk can lie, none is alive, and no bit changes.
+  /// At an address that cannot contain a record of the chunk, no record is alive, and no bit changes.
   @Test(arguments: [
     PackAddress(pack: 0, chunk: 1, offset: 0), PackAddress(pack: 1, chunk: 0, offset: 0),
     PackAddress(pack: 0, chunk: 0, offset: 480), PackAddress(rawValue: 1 << 17 - 1),

@@ -6,7 +6,7 @@ import Testing
 
 @testable import BlobStore
 
-/// The directory of packs of a cache, with one record in a file.
+/// The directory of packs of a cache with one record in a file.
 struct PackBench {
   let cache: Cache
   let store: BlobStore
@@ -23,20 +23,20 @@ struct PackBench {
 
   var names: TemporaryNames { store.core.temporaryNames }
 
-  /// A pack, made where it is missing: each call maps it anew, as another process would.
+  /// Returns a pack, which is created if necessary. Each call maps it again, as another process would.
   func pack(_ number: Int = 0) throws -> PackFile {
     _ = try PackFile.make(number, in: packs, names: names)
     return try #require(try PackFile.open(number, in: packs))
   }
 
-  /// A chunk of a pack that is open for a session.
+  /// Returns a chunk of a pack that is open for a session.
   func openChunk(_ number: Int = 0, owner: UInt64 = 7, in pack: PackFile) throws -> ChunkEntry {
     let entry = pack.entry(ofChunk: number)
     try #require(entry.take(for: .survivors, owner: owner, sequence: 1))
     return entry
   }
 
-  /// An index, made where it is missing: each call maps it anew.
+  /// Returns an index, which is created if necessary. Each call maps it again.
   func index(buckets: Int = 100) throws -> PackIndex {
     _ = try PackIndex.make(bucketCount: buckets, boot: [1, 2], in: packs, names: names)
     return try opened()

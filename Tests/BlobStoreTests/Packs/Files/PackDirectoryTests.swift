@@ -34,7 +34,7 @@ import Testing
   }
 
   @Test func oneThatOthersMayWriteToIsLeftAlone() throws {
-    // Others must come to the root to come to it.
+    // Others need access to the root to reach the directory.
     try check(chmod(cache.root.string, 0o755), "chmod")
     try cache.makeDirectory(".packs")
     try check(chmod(cache.path(".packs"), 0o777), "chmod")

@@ -83,16 +83,16 @@ import Testing
     #expect(try read(100, at: PackAddress(pack: 0, chunk: chunk, offset: 0), of: pack) == [])
   }
 
-  /// Any entry of an index may be asked for.
+  /// An entry of an index may contain any address.
   @Test func anyAddressCanBeRead() throws {
     let pack = try bench.pack()
     try pack.write([UInt8](payload(20_000)).span.bytes, at: PackAddress(pack: 0, chunk: 1, offset: 0))
     #expect(try read(100, at: PackAddress(rawValue: .max), of: pack) == [])
-    // Behind the end of the first chunk lies the second.
+    // The second chunk follows the end of the first one.
     #expect(try read(100, at: PackAddress(rawValue: 1 << 17 - 1), of: pack).count == 100)
   }
 
-  /// Behind a chunk's end, across a sector, and where nothing was written.
+  /// The addresses are past a chunk's end, across a sector, and in an area without records.
   @Test(arguments: [UInt64.max, 59, 0]) func noRecordBeginsAtAnyAddress(number: UInt64) throws {
     let pack = try bench.pack()
     #expect(try pack.head(of: PackAddress(rawValue: number & (1 << 17 - 1))) == nil)

@@ -15,7 +15,7 @@ import Testing
 
   private typealias Record = (digest: UInt64, address: PackAddress, time: UInt32)
 
-  /// Records of names with digests of their own, each where no other lies.
+  /// Inserts records with distinct names, digests, and places.
   private func fill(_ index: PackIndex, _ count: Int) throws -> [Record] {
     try (0..<count).map { number in
       let record = (
@@ -43,7 +43,7 @@ import Testing
     growth.copy(record.digest, at: record.address)
   }
 
-  /// What an index of this number is found as; nil if it is not.
+  /// Returns the index with this number, or `nil` if it does not exist.
   private func opened(_ number: UInt64) throws -> PackIndex? {
     guard case .index(let index) = try PackIndex.open(number: number, in: bench.packs), index.number == number else {
       return nil
@@ -93,7 +93,7 @@ import Testing
     #expect(copy(record, growth) == .isDead && growth.new.entryCount == 0)
   }
 
-  /// A header that was written in place came into the new index with an earlier time than a load has noted since.
+  /// A header that was written in place is in the new index with an earlier time than a load has recorded since.
   @Test func aCopyBringsTheLastUse() throws {
     let old = try bench.index()
     let record = try fill(old, 1)[0]
@@ -150,7 +150,7 @@ import Testing
     let lock = Lock(())
   }
 
-  /// Changes of many names while the index grows, each under its stripe, in the new index first.
+  /// Changes of many names during the growth, each under its stripe, and first in the new index.
   @Test func changesGoOnMeanwhile() throws {
     let old = try bench.index(buckets: 400)
     let records = try fill(old, 1200)
@@ -170,7 +170,7 @@ import Testing
       }
       for (number, record) in records.enumerated() where number % 3 == thread {
         holding(record.digest) {
-          // Replaced by another address, or removed.
+          // The record is replaced at another address, or removed.
           let isRemoved = number % 2 == 0
           let next = Self.address(2000 + number)
           for index in [growth.new, old] {

@@ -12,14 +12,14 @@ import Testing
 
   init() throws { bench = try PackBench() }
 
-  /// The entry of a name at an address that tells it from others.
+  /// Returns an entry for a name, with an address that distinguishes it from others.
   static func entry(_ digest: UInt64, in index: PackIndex, life: Int = 0) -> IndexEntry {
     let tag = IndexHash(digest: digest, seed: index.seed).tag
     let address = PackAddress(pack: life % 1024, chunk: Int(digest & 1023), offset: Int(digest >> 10 & 0xFFFF) * 8)
     return IndexEntry(tag: tag, byteCount: 64 + life / 1024 * 16, address: address)
   }
 
-  /// What a search finds: with the tags' twins.
+  /// Returns all entries that a search finds, including other names with the same tag.
   static func found(_ digest: UInt64, in index: PackIndex) -> [IndexEntry] {
     var probe = index.probe(digest)
     var found: [IndexEntry] = []
@@ -66,7 +66,7 @@ import Testing
     #expect(try bench.fileNames() == ["index"])
   }
 
-  /// Against a dictionary: few buckets, so that searches run over from one to the next and around the end.
+  /// Compares the index to a dictionary. The few buckets make searches continue in the next buckets and wrap around.
   @Test(arguments: [1, 2, 7, 64, 65, 200]) func itFindsWhatADictionaryHas(buckets: Int) throws {
     var random = SeededGenerator(seed: SeededGenerator.announcedSeed(for: "itFindsWhatADictionaryHas(\(buckets))"))
     let (index, other) = try (bench.index(buckets: buckets), bench.index())
@@ -111,10 +111,10 @@ import Testing
     #expect(Self.found(10, in: index).allSatisfy { $0 != Self.entry(10, in: index) })
   }
 
-  /// A search ends behind 64 buckets, where an insertion does.
+  /// A search ends after 64 buckets, as an insertion does.
   @Test func aSearchLooksAtNoMoreBucketsThanAnInsertion() throws {
     let index = try bench.index(buckets: 1000)
-    // Names of one bucket.
+    // The names share their first bucket.
     var digests: [UInt64] = []
     var digest: UInt64 = 0
     while digests.count < 330 {
@@ -156,7 +156,7 @@ import Testing
     #expect(index.insert(Self.entry(1, in: index), 1, time: 0) != nil)
   }
 
-  /// A change that is made twice, because the index in force was another one, changes nothing the second time.
+  /// Repeating a change because another index was current has no effect the second time.
   @Test func aNameLeadsToOneRecord() throws {
     let index = try bench.index(buckets: 1)
     let places = (0..<7).map { PackAddress(pack: 1, chunk: 2, offset: 512 * $0) }
@@ -171,7 +171,7 @@ import Testing
     #expect(publish(9, 0) == "new" && publish(9, 0) == "is there")
     #expect(publish(9, 1, over: 0) == "over 0" && publish(9, 1, over: 0) == "is there")
     #expect(index.find(9, at: places[0]) == nil && index.entryCount == 1)
-    // The other one is not there: a larger index has not got it yet.
+    // The replaced entry is missing, because a larger index does not contain it yet.
     #expect(publish(10, 3, over: 2) == "new")
     index.setTime(77, of: 10, at: places[3])
     index.setTime(78, of: 10, at: places[4])
@@ -182,7 +182,7 @@ import Testing
     #expect(index.entryCount == 4)
   }
 
-  /// A load that was stopped for long notes its use last, and a record that moves keeps what was noted.
+  /// A delayed load may record its use last. A record that moves keeps the recorded time.
   @Test func aTimeOfUseOnlyGoesForward() throws {
     let index = try bench.index()
     let (first, second) = (PackAddress(rawValue: 0), PackAddress(rawValue: 64))
@@ -197,7 +197,7 @@ import Testing
     #expect(index.time(at: slot) == 11)
   }
 
-  /// Any bytes for buckets: searches and insertions end, and lead anywhere.
+  /// With random bytes as buckets, searches and insertions end, and may return any address.
   @Test func anyBucketsCanBeSearched() throws {
     var random = SeededGenerator(seed: SeededGenerator.announcedSeed(for: "anyBucketsCanBeSearched"))
     _ = try bench.index(buckets: 300)
@@ -233,7 +233,7 @@ import Testing
 
   // MARK: At once
 
-  /// Insertions of several stripes into one bucket, each by a mapping of its own, as processes have.
+  /// Several stripes insert into one bucket, each through a separate mapping, as processes have.
   @Test func insertionsIntoOneBucketLoseNothing() throws {
     let indexes = try (0..<4).map { _ in try bench.index(buckets: 1) }
     for round in 0..<300 {
@@ -258,7 +258,7 @@ import Testing
     }
   }
 
-  /// Threads that change names of their own, while others search for them: nothing is lost, and no name is found twice.
+  /// Threads change separate names while others search for them: entries are neither lost nor found twice.
   @Test func changesAndSearchesAtOnce() throws {
     let indexes = try (0..<4).map { _ in try bench.index(buckets: 8) }
     let stable = (0..<8).map { UInt64($0) << 32 }

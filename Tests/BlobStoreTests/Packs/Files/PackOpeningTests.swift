@@ -7,7 +7,7 @@ import Testing
 
 @testable import BlobStore
 
-/// What is no pack, or no index, is refused, and never trapped on.
+/// Files that are not valid packs or indexes are refused without a trap.
 @Suite struct PackOpeningTests {
   let bench: PackBench
 
@@ -25,7 +25,7 @@ import Testing
     _ = try bench.pack()
     for offset in 0..<64 {
       try bench.change("p-0") { $0[offset] ^= 0x40 }
-      // A later version is another program's.
+      // A later version belongs to another program.
       expect(8..<16 ~= offset ? .laterVersion : .damaged) { _ = try PackFile.open(0, in: bench.packs) }
       try bench.change("p-0") { $0[offset] ^= 0x40 }
     }
@@ -57,7 +57,7 @@ import Testing
     #expect(error?.message.contains("has been put in its place") == true)
   }
 
-  /// With a sound crc, as of a version that has other chunks.
+  /// The CRC is valid, as in a version with a different chunk size.
   @Test(arguments: [24, 32]) func otherChunksAreRefused(offset: Int) throws {
     _ = try bench.pack()
     try bench.change("p-0") { bytes in
@@ -79,7 +79,7 @@ import Testing
     }
   }
 
-  /// A head of random bytes behind a sound header: nothing in it is believed.
+  /// A head with random bytes after a valid header: none of its values is trusted.
   @Test func anyHeadCanBeAskedEverything() throws {
     var random = SeededGenerator(seed: SeededGenerator.announcedSeed(for: "anyHeadCanBeAskedEverything"))
     let pack = try bench.pack()
@@ -183,7 +183,7 @@ import Testing
         break
       }
       plan.disarm()
-      // What was read is in memory by the time of a close.
+      // At the time of a close, the content is in memory already.
       if failed.kind == .close {
         #expect(throws: Never.self) { try opened.get() }
       } else {
@@ -193,7 +193,7 @@ import Testing
     }
   }
 
-  /// As on a file system that maps no files.
+  /// The file system does not support mapping.
   @Test func withoutAMappingThereAreNoPacks() throws {
     let plan = FaultPlan()
     let bench = try PackBench(files: plan.files())

@@ -6,7 +6,7 @@ import Testing
 
 @testable import BlobStore
 
-/// Spec/vectors/pack laid down in a cache: the files that processes map are read as the page says.
+/// The files of Spec/vectors/pack in a cache: mapped files are read as the specification describes.
 @Suite struct PackVectorFilesTests {
   struct Manifest: Decodable {
     struct Part: Decodable {
@@ -60,7 +60,7 @@ import Testing
     index = try bench.opened()
   }
 
-  /// What a load finds; nil where the index has nothing of the name.
+  /// Returns the record that a load finds, or `nil` if the index has no entry for the name.
   func load(_ name: String) throws -> (record: PackedRecord, time: UInt32)? {
     let digest = NameDigest.digest(ofFileName: name)
     var probe = index.probe(digest)
@@ -106,7 +106,7 @@ import Testing
     }
   }
 
-  /// The entries of covered chunks, but for those of the dead.
+  /// The entries of covered chunks are used, except for dead records.
   @Test func theEntriesOfTheCheckpointCountThatThePageSays() throws {
     guard case .checkpoint(let checkpoint) = PackCheckpoint.open(in: bench.packs) else {
       Issue.record("no checkpoint")

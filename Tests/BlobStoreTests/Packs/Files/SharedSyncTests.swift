@@ -4,15 +4,15 @@ import Testing
 
 @testable import BlobStore
 
-/// Threads that bring one file to the medium together, one step at a time.
+/// Threads that sync one file together, one step at a time.
 @Suite struct SharedSyncTests {
   private final class Syncs {
     let sync = SharedSync()
     var callCount = 0
 
     /// - Parameters:
-    ///   - errno: with which the call fails, if it is made.
-    ///   - meanwhile: what others do while the call is under way.
+    ///   - errno: The error with which the call fails, if it is made.
+    ///   - meanwhile: A closure with the concurrent operations of other threads.
     func run(
       since moment: SharedSync.Moment? = nil, failing errno: Errno? = nil, _ meanwhile: () -> Void = {}
     ) throws(FileError) {
@@ -29,12 +29,12 @@ import Testing
     for _ in 0..<3 { try syncs.run() }
     #expect(syncs.callCount == 3)
     #expect(throws: FileError.self) { try syncs.run(failing: .ioError) }
-    // A failure does not count for those who come later.
+    // A failure does not affect later calls.
     try syncs.run()
     #expect(syncs.callCount == 5)
   }
 
-  /// Two have written before a call begins, and one of them makes it.
+  /// Two threads have written before a call begins, and one of them makes the call.
   @Test func whoHasWrittenBeforeACallNeedsNoneOfItsOwn() throws {
     let syncs = Syncs()
     let other = syncs.sync.moment()
@@ -43,20 +43,20 @@ import Testing
     #expect(syncs.callCount == 1)
   }
 
-  /// The system tells an error once: the one who did not call has to hear of it.
+  /// The system reports an error only once, so the thread that did not make the call must receive it, too.
   @Test func whoHasWrittenBeforeACallFailsWithIt() throws {
     let syncs = Syncs()
     let other = syncs.sync.moment()
     #expect(throws: FileError.self) { try syncs.run(failing: .ioError) }
     let error = #expect(throws: FileError.self) { try syncs.run(since: other) }
     #expect(error?.errno == .ioError && syncs.callCount == 1)
-    // Nor does a call that succeeds later make up for it.
+    // A later successful call does not replace the failed one.
     try syncs.run()
     #expect(throws: FileError.self) { try syncs.run(since: other) }
     #expect(syncs.callCount == 2)
   }
 
-  /// Who has written while a call was under way calls again, and fails if that call has heard of an error.
+  /// A thread that wrote during a call makes another call, and fails if the first one reported an error.
   @Test(arguments: [nil, Errno.ioError]) func aCallThatWasUnderWayIsNotEnough(errno: Errno?) throws {
     let syncs = Syncs()
     var other: SharedSync.Moment?

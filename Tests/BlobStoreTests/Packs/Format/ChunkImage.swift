@@ -3,9 +3,9 @@ import TestSupport
 
 @testable import BlobStore
 
-/// A chunk in memory, filled record by record as a writer of packs fills it.
+/// A chunk in memory, which is filled record by record as a writer of packs does.
 struct ChunkImage {
-  /// What was written of one record.
+  /// The fields of a written record.
   struct Stored: Hashable {
     var name: [UInt8]
     var payload: [UInt8]
@@ -30,7 +30,7 @@ struct ChunkImage {
       PackedHeader(fileHeader, nameDigest: digest, nameByteCount: name.count, sequence: sequence)
     }
 
-    /// The whole record as it lies at an address, padding included; nil if it cannot be packed.
+    /// Returns the whole record for an address, including padding, or `nil` if it cannot be packed.
     func bytes(at address: PackAddress, salt: UInt32) -> [UInt8]? {
       guard let header = packedHeader else { return nil }
       var bytes = [UInt8](repeating: 0, count: max(64, 40 + name.count))
@@ -61,16 +61,16 @@ struct ChunkImage {
   }
 
   var chunkSalts: ChunkSalts {
-    // A sector that is not whole: all zeros.
+    // An incomplete sector contains only zeros.
     let words = salts.map { $0.map(PackLayout.saltWord) ?? 0 }
     return ChunkSalts(words: SIMD4(words[0], words[1], words[2], words[3]))
   }
 
   func address(_ offset: Int) -> PackAddress { PackAddress(pack: pack, chunk: chunk, offset: offset) }
 
-  /// Writes a record behind the last one.
+  /// Writes a record after the last one.
   ///
-  /// - Returns: where; nil if it has no room.
+  /// - Returns: The address of the record, or `nil` if the chunk has no room.
   @discardableResult mutating func append(_ stored: Stored) -> PackAddress? {
     guard let header = stored.packedHeader, let offset = PackLayout.place(after: end, byteCount: header.byteCount),
       offset + header.byteCount <= bytes.count
@@ -86,7 +86,7 @@ struct ChunkImage {
     bytes.replaceSubrange(offset..<(offset + record.count), with: record)
   }
 
-  /// All that a walk finds.
+  /// Returns all records that a walk finds.
   func walked(firstBytes: Int? = nil) -> [PackedRecord] {
     let bytes = Array(self.bytes.prefix(firstBytes ?? .max))
     return Self.walk(bytes, pack: pack, chunk: chunk, salts: chunkSalts)
@@ -99,7 +99,7 @@ struct ChunkImage {
     return found
   }
 
-  /// A found record by its parts.
+  /// Returns the fields of a found record.
   func stored(_ record: PackedRecord) -> Stored {
     let header = record.header
     return Stored(
@@ -110,7 +110,7 @@ struct ChunkImage {
 }
 
 extension ChunkImage.Stored {
-  /// A record of random parts, most of them small.
+  /// Returns a record with random fields, most of them short.
   static func random(using generator: inout SeededGenerator) -> Self {
     let isLarge = generator.next() % 64 == 0
     let tail = generator.next() % 4 == 0 ? Int.random(in: 16...200, using: &generator) : 0

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BlobStore
 
-/// Spec/PackFormat.md 5: what a walk finds in the bytes of a chunk.
+/// Spec/PackFormat.md 5: the records that a walk finds in the bytes of a chunk.
 @Suite struct ChunkWalkTests {
   typealias Stored = ChunkImage.Stored
 
@@ -17,7 +17,7 @@ import Testing
     #expect(ChunkImage(byteCount: 0).walked().isEmpty)
   }
 
-  /// Random records, some of them damaged in header or name, some of them without all their bytes.
+  /// Random records, some with a damaged header or name, and some incomplete.
   @Test(arguments: 0..<4) func theRecordsFoundAreThoseOfTheModel(number: Int) {
     let seed = SeededGenerator.announcedSeed(for: "theRecordsFoundAreThoseOfTheModel")
     var generator = SeededGenerator(seed: seed, number)
@@ -69,7 +69,7 @@ import Testing
     #expect(image.walked().map(\.address) == addresses.filter { $0 != addresses[place] })
   }
 
-  /// After a writer that was killed, the room it had taken is empty.
+  /// A writer that was killed leaves its reserved room empty.
   @Test(arguments: Array(stride(from: 64, through: 1200, by: 8))) func aGapOfAnySizeIsPassedOver(gap: Int) {
     var image = ChunkImage(byteCount: 8192)
     image.append(Self.record("before"))
@@ -89,12 +89,12 @@ import Testing
     image.append(Self.record("carrier", copy + copy + copy))
     image.append(Self.record("behind"))
     #expect(image.walked().count == 3)
-    // The same, where each place in the payload is looked at.
+    // The walk then examines each place in the payload.
     image.bytes[carrier + 8] ^= 1
     #expect(image.walked().map { image.stored($0).name } == [Array("first".utf8), Array("behind".utf8)])
   }
 
-  /// The salt is not told to those who store. One that was guessed helps nothing while the record around it is whole.
+  /// Callers do not know the salt. Even a guessed salt does not expose a forged record within an intact one.
   @Test func aForgedRecordInASoundOneIsPassedOver() throws {
     var image = ChunkImage(byteCount: 16_384)
     let payloadStart = 40 + 7
@@ -117,7 +117,7 @@ import Testing
     #expect(image.walked().map { image.stored($0).name } == [Array("new".utf8)])
   }
 
-  /// Also the record that begins in one quarter and ends in the next.
+  /// This includes the record that begins in one quarter and ends in the next.
   @Test(arguments: 0..<4) func aQuarterWithoutASaltHasNoRecords(quarter: Int) {
     var image = ChunkImage()
     while image.append(Self.record("n", [UInt8](repeating: 3, count: 30_000))) != nil {}
@@ -128,7 +128,7 @@ import Testing
 
   // MARK: Hostile bytes
 
-  /// Every range lies within the bytes, and records neither overlap nor go back, whatever the bytes are.
+  /// Checks that all ranges are within the bytes, and that records are ascending without overlaps, for any bytes.
   static func checkBounds(_ bytes: [UInt8], _ found: [PackedRecord]) {
     var end = 0
     for record in found {
@@ -144,7 +144,7 @@ import Testing
     }
   }
 
-  /// Headers whose crc holds and whose fields are anything.
+  /// Headers with a valid CRC and random fields.
   @Test(arguments: 0..<4) func noBytesMakeAWalkTrap(number: Int) {
     let seed = SeededGenerator.announcedSeed(for: "noBytesMakeAWalkTrap")
     var generator = SeededGenerator(seed: seed, number)
@@ -167,7 +167,7 @@ import Testing
     }
   }
 
-  /// A header at each multiple of eight: the work for each of them is bounded.
+  /// With a header at each multiple of eight bytes, the work for each of them is bounded.
   @Test func aChunkFullOfMarksIsWalkedInLinearTime() {
     let words = [UInt8](repeating: 6, count: 4) + Array("PREC".utf8)
     let bytes = (0..<(PackLayout.chunkByteCount / 8)).flatMap { _ in words }

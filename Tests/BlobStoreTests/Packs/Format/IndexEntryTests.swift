@@ -14,7 +14,7 @@ import Testing
     #expect(IndexEntry(rawValue: entry.rawValue) == entry)
   }
 
-  /// The word, bit by bit: 16 of the tag, 11 of the size, 10 of the pack, 10 of the chunk, 17 of the offset.
+  /// The bits of the word: 16 for the tag, 11 for the size, 10 for the pack, 10 for the chunk, and 17 for the offset.
   @Test func theWordIsThatOfTheSpecification() {
     let entry = IndexEntry(tag: 0xABCD, byteCount: 208, address: PackAddress(pack: 3, chunk: 5, offset: 512))
     #expect(entry.rawValue == UInt64(0xABCD) << 48 | 13 << 37 | 3 << 27 | 5 << 17 | 64)
@@ -25,7 +25,7 @@ import Testing
     #expect(!IndexEntry(tag: 0, byteCount: 64, address: PackAddress(pack: 0, chunk: 0, offset: 0)).isEmpty)
   }
 
-  /// The size is rounded up, and what is read is not another chunk's.
+  /// The size is rounded up, but a read does not extend into the next chunk.
   @Test func theLastRecordIsReadToTheEndOfItsChunk() {
     let address = PackAddress(pack: 0, chunk: 0, offset: PackLayout.chunkByteCount - 72)
     #expect(IndexEntry(tag: 1, byteCount: 72, address: address).readByteCount == 72)
@@ -47,11 +47,11 @@ import Testing
       #expect(bucket < count)
       fullest[bucket, default: 0] += 1
     }
-    // A thousand names that differ in few bits are spread: in 13,108 buckets, more than six in one would be a wonder.
+    // A thousand similar names are distributed: with 13,108 buckets, more than six names in one are very unlikely.
     if count >= 13_108 { #expect(fullest.values.allSatisfy { $0 <= 6 }) }
   }
 
-  /// Held against Python: the finalizer of SplitMix64 of 0xCBF29CE484222325 ^ 0x0123456789ABCDEF.
+  /// A value computed in Python: the finalizer of SplitMix64 of 0xCBF29CE484222325 ^ 0x0123456789ABCDEF.
   @Test func theHashIsThatOfTheSpecification() {
     let hash = IndexHash(digest: 0xCBF2_9CE4_8422_2325, seed: 0x0123_4567_89AB_CDEF)
     #expect(hash.bucket(of: 1 << 32) == 0xA650_B894)

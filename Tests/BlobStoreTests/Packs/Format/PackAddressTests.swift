@@ -48,7 +48,7 @@ import Testing
   @Test func anyBitsAreAnAddress() {
     var generator = SeededGenerator(seed: SeededGenerator.announcedSeed(for: "anyBitsAreAnAddress"))
     for number in 0..<20_000 {
-      // Those behind the chunk's end among them.
+      // The addresses include those past the chunk's end.
       let word = number < 4096 ? UInt64(131_071 - number) : generator.next()
       let address = PackAddress(rawValue: word)
       #expect(address.rawValue == word & 0x1F_FFFF_FFFF)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BlobStore
 
-/// Spec/PackFormat.md 1 and 2: the places of a pack file, and those at which records begin.
+/// Spec/PackFormat.md 1 and 2: the areas of a pack file, and the offsets at which records begin.
 @Suite struct PackLayoutTests {
   @Test func thePlacesAreThoseOfTheSpecification() {
     #expect(PackLayout.tableOffset == 4096)
@@ -17,7 +17,7 @@ import Testing
     #expect(PackLayout.deadSectorOffset(ofChunk: 1, quarter: 3) == 69_632 + 7 * 512)
   }
 
-  /// By the rule, one offset after another, without arithmetic of bits.
+  /// Returns the place according to the rule, by trying one offset after another without bit arithmetic.
   static func expectedPlace(after end: Int, byteCount: Int) -> Int? {
     (end...(end + 512)).first { offset in
       offset % 8 == 0 && offset / 512 == (offset + 39) / 512

@@ -7,7 +7,7 @@ import Testing
 @Suite struct PackRebuildTests {
   typealias Stored = ChunkImage.Stored
 
-  /// What was found of one record, for feeding in any order.
+  /// A record that a walk found, which can be added in any order.
   struct Found {
     var record: PackedRecord
     var stored: Stored
@@ -25,7 +25,7 @@ import Testing
     return rebuild
   }
 
-  /// Versions of a few names over several chunks, some dead, some with a damaged payload.
+  /// Versions of a few names in several chunks, some dead, and some with a damaged payload.
   @Test(arguments: 0..<8) func theNewestSoundOneThatIsNotDeadWins(number: Int) {
     let seed = SeededGenerator.announcedSeed(for: "theNewestSoundOneThatIsNotDeadWins")
     var generator = SeededGenerator(seed: seed, number)
@@ -67,7 +67,7 @@ import Testing
     }
   }
 
-  /// Strangers can make such names: neither takes the other's place.
+  /// Strangers can create such names, so neither record may replace the other.
   @Test func namesOfOneDigestAreTwo() {
     var image = ChunkImage(byteCount: 4096)
     for (number, key) in [CollidingKeys.first, CollidingKeys.second].enumerated() {
@@ -91,7 +91,7 @@ import Testing
     }
   }
 
-  /// Fewer than expected, as many, and so many more that its table grows more than once.
+  /// Fewer names than expected, as many, and enough more that the table grows several times.
   @Test(arguments: [0, 1, 100, 1000, 5000]) func theNumberOfNamesIsNoLimit(expected: Int) {
     var image = ChunkImage(byteCount: 262_144)
     for number in 0..<1000 {
@@ -101,7 +101,7 @@ import Testing
     var rebuild = PackRebuild(expecting: expected)
     for record in records { rebuild.add(record, isDead: false, in: image.bytes) }
     #expect(rebuild.count == 1000 && rebuild.entries.map(\.address) == records.map(\.address))
-    // The same ones once more are no others.
+    // Adding the same records again does not change the count.
     for record in records { rebuild.add(record, isDead: false, in: image.bytes) }
     #expect(rebuild.count == 1000 && rebuild.mustDie == records.map(\.address))
   }

@@ -52,7 +52,7 @@ import Testing
     #expect(Self.decode(bytes)?.recordHeader(nameDigest: stored.digest) == stored.fileHeader)
   }
 
-  /// The fields put by hand where the specification has them.
+  /// Returns a header whose fields are encoded by hand at their specified offsets.
   static func specified(
     _ stored: Stored, flags: UInt8, at address: PackAddress = address, salt: UInt32 = salt
   ) -> [UInt8] {
@@ -74,7 +74,7 @@ import Testing
     return bytes
   }
 
-  /// Makes the crc right, whatever the fields say.
+  /// Sets a valid CRC for any fields.
   static func seal(_ bytes: inout [UInt8], at address: PackAddress = address, salt: UInt32 = salt) {
     var checked = [UInt8](repeating: 0, count: 12)
     put(salt, at: 0, in: &checked)
@@ -166,7 +166,7 @@ import Testing
     }
   }
 
-  /// Changes of a sound header, whose crc holds after them.
+  /// Changes of a valid header, whose CRC is corrected afterwards.
   static let broken: [(String, @Sendable (inout [UInt8]) -> Void)] = [
     ("mark", { $0[36] ^= 1 }), ("byte 31", { $0[31] = 1 }), ("no name", { $0[15] = 0 }), ("flag 0x1", { $0[23] = 7 }),
     ("flag 0x10", { $0[23] = 0x16 }), ("without checksum", { $0[23] = 4 }), ("without digest", { $0[23] = 2 }),

@@ -6,7 +6,7 @@ import Testing
 
 @testable import BlobStore
 
-/// Looks at packed records, and at packs, which may be damaged and may lie anywhere.
+/// The inspection of packed records and packs, which may be damaged and at any path.
 @Suite struct PackInspectionTests {
   let cache: Cache
 
@@ -30,7 +30,6 @@ import Testing
     try handle.write(contentsOf: Data([change(byte)]))
   }
 
-  /// Changes a bit of a packed record.
   private func damage(_ store: BlobStore, _ key: BlobKey, at offset: Int) throws {
     let place = try #require(try store.records().first { $0.key == key }?.packed)
     let record = PackAddress(pack: place.pack, chunk: place.chunk, offset: place.offset)
@@ -59,7 +58,7 @@ import Testing
     #expect(try store.inspectRecord(of: "other") == nil)
   }
 
-  /// The index knows of it, so the record as a file would have it too.
+  /// The index contains the last use, so the inspected record file shows it, too.
   @Test func theLastUseIsShown() throws {
     let store = try store()
     try store.store(payload(5), for: "key")
@@ -145,7 +144,7 @@ import Testing
     #expect(try chunks(store, packPath).flatMap(\.records).map(\.key) == ["key"])
   }
 
-  /// Any bytes, and a file that ends anywhere: no crash, and no record that is not one.
+  /// Random bytes, or a truncated file, cause neither a crash nor false records.
   @Test func anyBytesHarmNobody() throws {
     let seed = SeededGenerator.announcedSeed(for: "PackInspectionTests")
     let store = try store()

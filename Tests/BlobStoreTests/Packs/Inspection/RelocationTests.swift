@@ -7,7 +7,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Records that are there already move into packs, and out of them.
+/// Existing records move into packs, and out of them.
 @Suite struct RelocationTests {
   let cache: Cache
 
@@ -75,7 +75,7 @@ import Testing
     #expect(try store.usage().packedRecords == 5)
     #expect(try recordFiles().count == 1)
     try expectItems(store)
-    // A program that has them open since before finds them, too.
+    // A program that opened the packs earlier finds the records, too.
     try expectItems(plain)
     #expect(try store.usageEstimate() == before)
     #expect(try store.packRecords().moved == 0)
@@ -91,7 +91,7 @@ import Testing
     #expect(try store.usageEstimate() == before)
     try store.checkInvariants()
     #expect(try store.packUsage().liveBytes == 0)
-    // The packs are removed, and programs that follow the settings make no others.
+    // The packs are removed, and programs that follow the settings create no new ones.
     #expect(try !cache.exists(".packs"))
     #expect(try BlobStore.settings(of: cache.root).packing == .off)
     let follower = try cache.store {
@@ -100,7 +100,7 @@ import Testing
     }
     try follower.store(payload(7), for: "later")
     #expect(try recordFiles().count == 7)
-    // A program whose own configuration packs makes new ones, and programs that have had the old ones open find them.
+    // A program configured to pack creates new packs, and programs that had the old ones open find them.
     try store.store(payload(8), for: "later")
     #expect(try recordFiles().count == 6)
     #expect(try plain.load("later")?.payload == payload(8))
@@ -108,7 +108,7 @@ import Testing
     try expectItems(store)
   }
 
-  /// An expired record does not move, and its pack stays with it until a collection has removed the record.
+  /// An expired record does not move, and its pack remains until a collection has removed the record.
   @Test func packsStayWithTheRecordsThatStay() throws {
     let store = try packing()
     try store.store(payload(10), for: "brief", ttl: .seconds(60))
@@ -125,7 +125,7 @@ import Testing
     try store.checkInvariants()
   }
 
-  /// Settings are written there only for a program that allows such a directory, as this one does.
+  /// Settings are written there only by a program that allows world-writable directories, as this one does.
   @Test func recordsLeavePacksWhereEverybodyMayWrite() throws {
     try cache.makeDirectory("")
     try check(chmod(cache.path(""), 0o777), "chmod")
@@ -137,7 +137,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(10))
   }
 
-  /// What was cut off goes on: here, a bound was lower.
+  /// An interrupted relocation continues; here, the first call had a lower bound.
   @Test func theRestIsMovedByAnotherCall() throws {
     try fill(try cache.store())
     #expect(try packing(300).packRecords().moved == 4)
@@ -202,7 +202,7 @@ import Testing
     #expect(try recordFiles() == ["li/live"])
   }
 
-  /// A record that another change has is waited for, for a time.
+  /// A call waits until its timeout for a record that another change holds.
   @Test func aRecordThatIsHeldIsLeft() throws {
     let plain = try cache.store()
     for key in ["held", "other"] as [BlobKey] { try plain.store(payload(100), for: key) }

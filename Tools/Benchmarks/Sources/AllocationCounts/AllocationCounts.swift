@@ -6,7 +6,7 @@ import Foundation
 import MemoryCache
 import SystemPackage
 
-/// How often the hot paths allocate memory, against what the document says.
+/// Counts the allocations of the hot paths, and compares them with the documented counts.
 @main struct AllocationCounts: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "benchmark allocations",
@@ -37,7 +37,7 @@ import SystemPackage
     guard isAsDocumented else { throw ExitCode(1) }
   }
 
-  /// The rows of the table whose second column is a number: `| operation | count | ... |`.
+  /// Returns the table rows whose second column is a number: `| operation | count | ... |`.
   private func documented() throws -> [String: Int] {
     guard let text = FileManager.default.contents(atPath: document) else {
       print("\(document) cannot be read")
@@ -54,13 +54,12 @@ import SystemPackage
 
   private func counted() throws -> [(operation: String, count: Int)] {
     let directory = FileManager.default.temporaryDirectory.appending(path: "blobcache-allocations-\(UUID().uuidString)")
-    // A leftover in the temporary directory does no harm.
     defer { try? FileManager.default.removeItem(at: directory) }
     var configuration = BlobStore.Configuration()
-    // Of records with a file each. `packedCounts` has the others.
+    // Measures records that have a file each; `packedCounts` measures packed records.
     configuration.packing = .off
     configuration.durability = .none
-    // All keys in one subdirectory, which stays open: to open another allocates.
+    // All keys share one subdirectory, which stays open, because opening another one allocates.
     configuration.layout.arrangement = .prefix
     let recycler = try BlobStore(directory: FilePath(directory.path), configuration: configuration)
     configuration.recycling = .off
@@ -71,7 +70,7 @@ import SystemPackage
       "a key of thirty-two bytes, unused"
     )
     let news = (0..<Self.repetitions).map { BlobKey("a key of thirty-two bytes, no. \($0)") }
-    // Each subdirectory is made by the first store that needs it.
+    // The first store in each subdirectory creates it, before anything is counted.
     for key in news + [key, largeKey] { try store.store(small, for: key, ttl: .seconds(1000)) }
     try store.store(Data(repeating: 1, count: 4096), for: middleKey, ttl: .seconds(1000))
     try store.store(large, for: largeKey, ttl: .seconds(1000))
@@ -95,7 +94,7 @@ import SystemPackage
       ("store, replaced", count { try store.store(small, for: key, ttl: .seconds(1000)) }),
       ("remove", count { _ = try store.remove(new()) }),
       ("store, new", count { try store.store(small, for: new()) }),
-      // The first of these makes the bin.
+      // The first of these operations creates the recycling bin.
       ("store, replaced, recycled", count { try recycler.store(small, for: key, ttl: .seconds(1000)) }),
       ("remove, recycled", count { _ = try recycler.remove(new()) }),
       ("store, new, recycled", count { try recycler.store(small, for: new()) }),
@@ -136,7 +135,7 @@ import SystemPackage
 
   private static let repetitions = 101
 
-  /// The usual number, which is the median: now and then some table grows.
+  /// Returns the median of the counts, because a table grows occasionally.
   private func count(_ operation: () throws -> Void) rethrows -> Int {
     var counts: [UInt64] = []
     for _ in 0..<Self.repetitions {

@@ -4,17 +4,16 @@ import Foundation
 import SystemPackage
 import Workbench
 
-/// Collections of one directory of very many records, against raw walks over it.
+/// Measures collections of one directory with a very large number of records, against raw walks over it.
 struct CollectionSuite {
   static let payloadSize = 1024
   private static let recordBytes = Int64(payloadSize + RecordHeader.byteCount)
-  /// So many update times, a second apart, each of as many records.
+  /// The number of update times, which are a second apart and have the same number of records each.
   private static let ages = 100
 
   let directory: FilePath
   let records: Int
   let rounds: Int
-  /// Called with what is about to be measured.
   let progress: (String) -> Void
 
   func run() throws -> [Comparison] {
@@ -26,7 +25,8 @@ struct CollectionSuite {
         from: age * records / Self.ages, count: (age + 1) * records / Self.ages - age * records / Self.ages)
       try raw.populate(keys, payloadSize: Self.payloadSize, age: age)
     }
-    // The first makes the control file, and warms up; and what was just made is not known yet.
+    // The first collection creates the control file and warms up. The pause is necessary because a collection does
+    // not treat recently changed directories as known.
     try collect(root) { _ in }
     sleep(1)
     var comparisons = [try everything(root, raw), try known(root, raw), try memory(root)]
@@ -48,7 +48,7 @@ struct CollectionSuite {
     return try BlobStore(directory: root, configuration: configuration).collect(options)
   }
 
-  /// - Returns: microseconds a record, of a walk and of a collection.
+  /// - Returns: The microseconds per record of a walk and of a collection.
   private func comparison(
     _ operation: Operation, _ store: String, _ root: FilePath, _ raw: RawContender, everything: Bool
   ) throws -> Comparison {
@@ -89,17 +89,17 @@ struct CollectionSuite {
     var comparison = Comparison(
       operation: .collectMemory, size: Self.payloadSize, store: "everything", baseline: "40 MiB")
     let before = Self.peakMemory(resets: true)
-    // With a limit that is not exceeded, so that ages are counted.
+    // The limit is not exceeded, but makes the collection count ages.
     try collect(root) { $0.limits.size = .max }
     comparison.storeTimes = [max(0, Self.peakMemory(resets: false) - before)]
     comparison.baselineTimes = [40]
     return comparison
   }
 
-  /// MiB that the process has had in memory at the most, since the last reset where the system knows one.
+  /// Returns the peak memory of the process in MiB, since the last reset if the system supports resets.
   private static func peakMemory(resets: Bool) -> Double {
     #if os(Linux)
-      // proc(5): 5 resets the high-water mark. Where it may not be, the mark is higher, and the result safe.
+      // proc(5): writing 5 resets the high-water mark. Without permission it stays higher, which is conservative.
       if resets { try? Data("5".utf8).write(to: URL(fileURLWithPath: "/proc/self/clear_refs")) }
       let status = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
       let line = status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
@@ -113,7 +113,7 @@ struct CollectionSuite {
 
   // MARK: - Loads beside a collection
 
-  /// The work of another process, which this one ends.
+  /// Runs collections in a child process until the parent process terminates it.
   static func collectForever(_ root: FilePath) throws -> Never {
     let suite = CollectionSuite(directory: root, records: 0, rounds: 0) { _ in }
     while true { try suite.collect(root) { _ in } }
@@ -123,7 +123,7 @@ struct CollectionSuite {
     progress("loads beside a collection")
     let store = try StoreContender(directory: root, format: .reference)
     let material = Material(payloadSize: Self.payloadSize)
-    // Spread over all.
+    // The keys are spread over all records.
     let keys = (0..<2000).map { Keys(from: $0 * (records / 2000), count: 1) }
     func latencies() throws -> [Double] {
       try keys.map { key in try time { try store.measuredLoad(key, material.payload.count) } }
@@ -151,7 +151,7 @@ struct CollectionSuite {
       process.terminate()
       process.waitUntilExit()
     }
-    // Until it is at it.
+    // The pause lets the child process begin its collection.
     Thread.sleep(forTimeInterval: 0.2)
     return try body()
   }
@@ -163,7 +163,7 @@ struct CollectionSuite {
     var comparison = Comparison(
       operation: .evict, size: Self.payloadSize, store: "a tenth", baseline: "raw walks, unlinks")
     var left = records
-    // The youngest, which no eviction reaches: they are evicted from the other end.
+    // The raw unlinks remove the youngest records, because evictions take records from the oldest end.
     let sampleCount = records / 100
     for round in 0..<min(rounds, 3) {
       let walk = try time { try raw.walk(expecting: left) }

@@ -4,15 +4,15 @@ import CRawFiles
 import SystemPackage
 import Workbench
 
-/// One way to do the work, in a directory of its own.
+/// An implementation of the measured operations, which works in a separate directory.
 protocol Contender: AnyObject {
-  /// As it is named in the report.
+  /// The name in the report.
   var name: String { get }
-  /// Does an operation once for each key.
+  /// Performs an operation once for each key.
   func perform(_ operation: Operation, _ keys: Keys, _ material: Material) throws
 }
 
-/// Raw system calls, and nothing else but a CRC-32 pass over each payload where one is asked for.
+/// Raw system calls only, with an optional CRC-32 pass over each payload.
 final class RawContender: Contender {
   let name: String
   private let root: CInt
@@ -57,14 +57,13 @@ final class RawContender: Contender {
     try BenchmarkFailure.check(result, "raw \(operation)")
   }
 
-  /// How many records a walk finds.
   func enumerated() throws -> Int {
     let found = raw_enumerate(root)
     try BenchmarkFailure.check(found, "raw enumerate")
     return Int(found)
   }
 
-  /// Makes records with holes for payloads, for work that does not read them all.
+  /// Creates records with holes for payloads, for operations that do not read all payloads.
   func populate(_ keys: Keys, payloadSize: Int, age: Int = 0) throws {
     let header = Material.header(payloadSize: payloadSize, age: age)
     let result = raw_populate(root, keys.raw, keys.raw.count, header, header.count, UInt64(payloadSize))
@@ -74,8 +73,8 @@ final class RawContender: Contender {
   var fileSystem: String { String(cString: raw_file_system(root)) }
 }
 
-/// The store without durability, which raw system calls do not have either. It has no locks that exclude other
-/// processes, unless these are measured.
+/// The store without durability, because raw system calls have none either. Locks that exclude other processes are
+/// used only when they are measured.
 final class StoreContender: Contender {
   let name: String
   private let store: BlobStore
@@ -89,15 +88,15 @@ final class StoreContender: Contender {
 
   static func configuration(_ format: BlobStore.RecordFormat) -> BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
-    // Of records with a file each: PackBenchmarks has the others.
+    // Measures records that have a file each; PackBenchmarks measures packed records.
     configuration.packing = .off
     configuration.format = format
-    // As the raw calls have it.
+    // The raw calls use the same arrangement.
     configuration.layout.arrangement = .prefix
     configuration.durability = .none
-    // Files are made and unlinked on both sides; what it is not to do so, `--recycling` measures.
+    // Both sides create and unlink files; `--recycling` measures the recycling bin.
     configuration.recycling = .off
-    // The clock leaps, and nothing is to expire.
+    // The clock advances with each reading, so records must not expire.
     configuration.expiry.defaultTimeToLive = .seconds(Int64.max)
     let clock = SteppingClock()
     configuration.now = { clock.next() }
@@ -139,7 +138,7 @@ final class StoreContender: Contender {
     }
   }
 
-  /// One load, which nothing is touched by.
+  /// Loads one record without touching it.
   func measuredLoad(_ key: Keys, _ byteCount: Int) throws {
     let found = try store.load(key.blob[0], touching: false)?.payload.count
     try BenchmarkFailure.require(found == byteCount, "missed \(key.blob[0])")

@@ -3,21 +3,21 @@ import BlobStore
 import Foundation
 import Synchronization
 
-/// A payload for the store; with a header before it, raw system calls write it too.
+/// A payload for the store, and the record that raw system calls write.
 struct Material {
   let payload: Data
-  /// Header and payload, without checksums.
+  /// The header and the payload, without checksums.
   let record: [UInt8]
 
   init(payloadSize: Int) {
-    // Not zeros, which some file systems do not store.
+    // The bytes are not zeros, because some file systems do not store zeros.
     payload = Data((0..<payloadSize).map { UInt8(truncatingIfNeeded: $0 &* 167 &+ $0 >> 8) })
     record = Self.header(payloadSize: payloadSize) + payload
   }
 
-  /// A header that never expires, without checksums.
+  /// Returns a header that never expires, without checksums.
   ///
-  /// - Parameter age: seconds before the start of the clock.
+  /// - Parameter age: The seconds before the start of the clock.
   static func header(payloadSize: Int, age: Int = 0) -> [UInt8] {
     let header = RecordHeader(
       ttl: UInt64(Int64.max), updateTime: UInt64(SteppingClock.start - Int64(age)), payloadSize: UInt64(payloadSize))
@@ -25,7 +25,7 @@ struct Material {
   }
 }
 
-/// A clock that is a second later each time it is read, so that no touch finds its work done.
+/// A clock that advances by a second with each reading, so that each touch has to write.
 final class SteppingClock: Sendable {
   static let start: Int64 = 1_700_000_000
   private let seconds = Atomic(SteppingClock.start)

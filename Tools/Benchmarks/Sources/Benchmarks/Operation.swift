@@ -1,37 +1,37 @@
 import ArgumentParser
 
-/// What is measured, in the order in which a round does it: each operation leaves what the next one needs.
+/// A measured operation. The cases are in the order of a round, in which each operation prepares the next one.
 enum Operation: String, CaseIterable, ExpressibleByArgument {
-  /// A key that is new, with ttl 0.
+  /// Stores a new key with a ttl of 0.
   case store
-  /// Ttl 0 and a clock that has moved: each touch writes the header.
+  /// Touches a record with a ttl of 0 under an advancing clock, so that each touch writes the header.
   case touch
-  /// A load that has to touch; raw, a load and a rewritten header.
+  /// Loads a record and touches it; the raw side loads it and rewrites the header.
   case loadTouching
   case lock, unlock
-  /// A key that is there; it gets a ttl of its own.
+  /// Replaces an existing record by one with a nonzero ttl.
   case replace
-  /// A load that has nothing to touch.
+  /// Loads a record that needs no touch.
   case load
   case loadAbsent
   case remove
-  /// The headers of all records of a directory.
+  /// Reads the headers of all records of a directory.
   case enumerate
-  /// A new store on a directory, and its first load: with very many records, against few.
+  /// Opens a store and loads one record, in a directory with very many records and in one with few.
   case open
-  /// A collection that finds nothing to do, and looks at every record.
+  /// Collects a directory without removing anything, and examines every record.
   case collect
-  /// A collection that finds marks of an earlier one.
+  /// Collects a directory that has marks of an earlier collection.
   case collectKnown
-  /// The memory of a collection: MiB, not microseconds.
+  /// Measures the memory of a collection, in MiB instead of microseconds.
   case collectMemory
-  /// A collection that evicts a tenth; raw, two walks, and 1.3 unlinks for each victim.
+  /// Evicts a tenth of the records. The raw side takes two walks, and 1.3 unlinks for each victim.
   case evict
-  /// Loads while another process collects; their median, and the slowest of a hundred.
+  /// Loads records while another process collects: the median, and the slowest of a hundred.
   case loadMedian, loadTail
-  /// With `--recycling`. A cold store has a new key and nothing to overwrite. The replacement and the removal are
-  /// measured where dead files are kept. A churn stores new keys at the size limit, and each store evicts a record;
-  /// raw, it is an unlink for each.
+  /// Operations of `--recycling`. A cold store has a new key and no dead file to overwrite. Replacement and removal
+  /// are measured with dead files in the bin. A churn stores new keys at the size limit, so each store evicts a
+  /// record; the raw side unlinks one for each.
   case storeCold, replaceRecycled, removeRecycled, churn
 
   static let lifecycle: [Operation] = [
@@ -44,9 +44,9 @@ enum Operation: String, CaseIterable, ExpressibleByArgument {
 
   static let ofRecycling: [Operation] = [.storeCold, .replaceRecycled, .removeRecycled, .churn]
 
-  /// Whether later operations of a round need it, so that it cannot be left out.
+  /// A Boolean value that indicates whether later operations of a round depend on it, so that it cannot be skipped.
   var changesWhatIsThere: Bool { self == .store || self == .replace || self == .remove }
 
-  /// Whether it has to do with all of the payload, so that a checksum costs something.
+  /// A Boolean value that indicates whether the operation processes the whole payload, so that a checksum costs time.
   var movesPayload: Bool { [.store, .replace, .load, .loadTouching].contains(self) }
 }

@@ -2,16 +2,15 @@ import BlobStore
 import SystemPackage
 import Workbench
 
-/// The cost of a store that overwrites dead files, against raw system calls that make and unlink files.
+/// Measures stores that overwrite dead files, against raw system calls that create and unlink files.
 ///
-/// As everywhere, both sides take turns in small rounds. The raw side frees its files, as a cache at its limit does all
-/// the time. Files that are replaced, removed or evicted lie on the medium by then. They do so in every cache that
-/// lasts longer than the kernel waits before it writes. Without blocks on the medium, an unlink would cost little.
+/// Both sides take turns in small rounds, as in the other suites. The raw side unlinks its files, as a cache at its
+/// limit does constantly. Replaced, removed and evicted files are on the medium by then, as in every cache that lives
+/// longer than the kernel's writeback delay. Without blocks on the medium, an unlink would cost little.
 struct RecyclingSuite {
   let plan: Plan
-  /// Stores of a churn, half of which come before it is timed.
+  /// The number of stores of a churn. The first half of them is not timed.
   let churnOperations: Int
-  /// Called with what is about to be measured.
   let progress: (String) -> Void
 
   func run() throws -> [Comparison] {
@@ -26,12 +25,12 @@ struct RecyclingSuite {
     return comparisons
   }
 
-  /// Both ways to compare one operation: with the bytes alone, and with a checksum of them on both sides.
+  /// The two baselines of each operation: without checksums, and with a checksum of the bytes on both sides.
   private static let baselines = ["raw", "raw+crc"]
 
   private func storeName(_ size: Int) -> String { size > 4 << 10 ? "recycling, large" : "recycling" }
 
-  /// What the bin holds at the most, in this suite as by default.
+  /// The maximum size of the bin in bytes, which equals the default.
   private static let binBytes = 16 << 20
 
   private func makeStore(
@@ -46,7 +45,7 @@ struct RecyclingSuite {
 
   // MARK: - One key at a time
 
-  /// Keys of a round: all that is displaced has to fit into the bin.
+  /// Returns the number of keys of a round, whose displaced files must fit into the bin.
   private func count(size: Int) -> Int { max(min(plan.operations, Self.binBytes / 2 / (size + 4096)), 4) }
 
   private func contenders(_ name: String, size: Int) throws -> (BlobStore, [RawContender]) {
@@ -57,7 +56,7 @@ struct RecyclingSuite {
     return (try makeStore(plan.directory.appending("\(name)-\(size)")), raws)
   }
 
-  /// Times one operation of all three, in turn, which of them begins changing from round to round.
+  /// Times one operation of the three contenders, and alternates their order between rounds.
   private func times(_ round: Int, store: () throws -> Void, raw: (Int) throws -> Void) rethrows -> (Double, [Double]) {
     var storeTime = 0.0
     var rawTimes = [0.0, 0.0]
@@ -67,8 +66,8 @@ struct RecyclingSuite {
     return (storeTime, rawTimes)
   }
 
-  /// New keys, where nothing was ever displaced: the bin is empty, and no inode was freed a moment ago, which would make
-  /// the next one expensive.
+  /// Measures stores of new keys before anything was displaced. The bin is empty, and no inode was freed recently,
+  /// which would make the next inode expensive.
   private func cold(size: Int) throws -> [Comparison] {
     progress("new files of \(size) bytes")
     let material = Material(payloadSize: size)
@@ -105,7 +104,7 @@ struct RecyclingSuite {
     }
     for round in 0...plan.rounds {
       let keys = Keys(from: round * count, count: count)
-      // What is replaced for the first time fills the bin; from the second time on it is what it is like ever after.
+      // The first replacement fills the bin. From the second one on, replacements run in the steady state.
       for _ in 0..<2 { try perform(.storeCold, store, keys, material) }
       for raw in raws { try raw.perform(.store, keys, material) }
       for (number, operation) in operations.enumerated() {
@@ -137,8 +136,8 @@ struct RecyclingSuite {
 
   // MARK: - At the limit
 
-  /// Stores of new keys into a directory that is full: each evicts one, in the long run. The time is that of the process's
-  /// stores, with the collections that they start beside them.
+  /// Measures stores of new keys into a full directory, in which each store evicts one record on average. The time
+  /// includes the collections that the stores start concurrently.
   private func churn(size: Int) throws -> [Comparison] {
     progress("churn of \(size) bytes")
     let material = Material(payloadSize: size)
@@ -187,7 +186,7 @@ struct RecyclingSuite {
 }
 
 extension Operation {
-  /// What the raw side does.
+  /// The corresponding operation of the raw side.
   fileprivate var raw: Operation {
     switch self {
     case .replaceRecycled: .replace

@@ -2,11 +2,11 @@ import Foundation
 import Measuring
 import Workbench
 
-/// The results of a run, with the promises that they keep or break.
+/// The results of a run, compared with the thresholds.
 struct Report {
   struct Line {
     let comparison: Comparison
-    /// nil where nothing is promised.
+    /// The maximum ratio, or `nil` if no threshold applies.
     let limit: Double?
 
     var isMissed: Bool { limit.map { comparison.ratios.median > $0 } ?? false }
@@ -14,7 +14,7 @@ struct Report {
 
   let conditions: Conditions
   let lines: [Line]
-  /// Thresholds that nothing was measured for.
+  /// The thresholds without a measurement.
   let unmeasured: [Threshold]
 
   init(_ conditions: Conditions, _ comparisons: [Comparison], _ thresholds: [Threshold]) {
@@ -28,7 +28,7 @@ struct Report {
   var missed: [Line] { lines.filter(\.isMissed) }
 }
 
-/// What the numbers depend on, besides the code.
+/// The conditions besides the code that influence the results.
 struct Conditions: Encodable {
   let type = "conditions"
   let fileSystem: String
@@ -41,7 +41,7 @@ struct Conditions: Encodable {
 // MARK: - Table
 
 extension Report {
-  /// Aligned columns: microseconds are medians, the ratio is the median of the rounds' ratios.
+  /// A table with aligned columns. Times are medians in microseconds; the ratio is the median of the rounds' ratios.
   var table: String {
     let titles = ["operation", "bytes", "store", "baseline", "store us", "base us", "ratio", "q1", "q3", "limit"]
     let rows = lines.map { line in
@@ -74,7 +74,7 @@ extension Report {
     let limit: Double?
   }
 
-  /// One object per line: the conditions, then a ratio each.
+  /// Returns one object per line: first the conditions, then the ratios.
   func json() throws -> Data {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -2,13 +2,13 @@ import BlobStore
 import SystemPackage
 import Workbench
 
-/// How much is measured, and where.
+/// The extent and the directory of a run.
 struct Plan {
   let directory: FilePath
   let rounds: Int
   let operations: Int
   let sizes: [Int]
-  /// Records of the large directory of `open`.
+  /// The number of records in the large directory of `open`.
   let manyRecords: Int
   let filter: Set<Operation>
 
@@ -17,11 +17,9 @@ struct Plan {
 
 /// All measurements of a run.
 ///
-/// Contenders take turns in small rounds, each in the opposite order of the one before. So other work of the machine
-/// meets all of them alike.
+/// Contenders take turns in small rounds and in alternating order, so that other load affects all of them equally.
 struct Suite {
   let plan: Plan
-  /// Called with what is about to be measured.
   let progress: (String) -> Void
 
   func run() throws -> [Comparison] {
@@ -38,11 +36,11 @@ struct Suite {
 
   // MARK: - One key at a time
 
-  /// Everything that is done to one key, from its store to its removal, in every round with new keys.
+  /// Measures the operations on a key from its store to its removal, with new keys in every round.
   private func lifecycle(size: Int) throws -> [Comparison] {
     progress("\(size) bytes")
     let material = Material(payloadSize: size)
-    // A round writes 16 MiB at the most, lest it be the disk's queue that is measured.
+    // A round writes at most 16 MiB, because otherwise it would measure the disk's queue.
     let count = max(min(plan.operations, (16 << 20) / max(size, 1)), 4)
     func directory(_ name: String) -> FilePath { plan.directory.appending("\(name)-\(size)") }
     let contenders: [any Contender] = [
@@ -69,7 +67,7 @@ struct Suite {
     }
     return operations.filter(plan.includes).flatMap { operation in
       [(0, 1), (2, 1), (2, 3), (4, 0)].compactMap { store, baseline in
-        // Without a payload to sum up, the two baselines are the same.
+        // Without a payload to checksum, the two baselines are the same.
         guard let times = times[operation], baseline != 3 || operation.movesPayload else { return nil }
         return Comparison(
           operation: operation, size: size, store: contenders[store].name, baseline: contenders[baseline].name,
@@ -78,7 +76,7 @@ struct Suite {
     }
   }
 
-  /// A store on a directory with all subdirectories made, as they are in a cache that has been used for a while.
+  /// Returns a store on a directory that has all subdirectories, as a cache has after some use.
   private func storeContender(
     in directory: FilePath, _ format: BlobStore.RecordFormat, sharing: BlobStore.Sharing = .exclusive
   ) throws -> StoreContender {
@@ -88,7 +86,7 @@ struct Suite {
 
   // MARK: - Many records
 
-  /// Both sides read one directory, and change nothing.
+  /// Both sides read one directory and change nothing.
   private func enumeration(size: Int) throws -> Comparison {
     progress("enumerating records of \(size) bytes")
     let directory = plan.directory.appending("enumerate-\(size)")
@@ -103,7 +101,7 @@ struct Suite {
       { try store.perform(.enumerate, keys, material) }, { try raw.perform(.enumerate, keys, material) })
   }
 
-  /// A few keys, in a directory that holds nothing else and in one that holds very many.
+  /// Opens a store and loads a few keys, in a directory without other records and in one with very many.
   private func opening() throws -> Comparison {
     progress("making \(plan.manyRecords) records")
     let size = 128

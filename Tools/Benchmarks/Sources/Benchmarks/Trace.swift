@@ -2,12 +2,12 @@ import BlobStore
 import SystemPackage
 import Workbench
 
-/// One operation, again and again, for strace and for whatever counts allocations to look at.
+/// Repeats one operation, for inspection by strace or by an allocation counter.
 ///
-/// What is prepared does not depend on the number of operations, so the difference between two runs is that of the
-/// operations alone. What is written to the standard error before and after them marks the place in a trace.
+/// The preparation does not depend on the number of operations, so the difference between two runs is the cost of the
+/// additional operations. Marks on standard error delimit the operations in a trace.
 struct Trace {
-  /// Keys that are prepared. Operations that a key can take again and again begin anew after the last.
+  /// The number of prepared keys. Repeatable operations start over after the last key.
   static let keyCount = 4096
 
   let operation: Operation
@@ -22,10 +22,10 @@ struct Trace {
     if operation != .store && operation != .loadAbsent { try raw.populate(all, payloadSize: size) }
     let contender = try StoreContender(directory: directory, format: format)
     let warmUp = Keys(from: Self.keyCount, count: 1)
-    // The first operation opens the directory; the others are what is looked at.
+    // The first operation opens the directory, so that the trace contains only the measured operations.
     try contender.perform(.store, warmUp, material)
     switch operation {
-    // Made with ttl 0, or locked, as what is populated is not.
+    // Populated records have no ttl of 0 and no lock, so these operations prepare their records by the store.
     case .touch, .loadTouching: try contender.perform(.store, all, material)
     case .unlock: try contender.perform(.lock, all, material)
     default: break

@@ -37,7 +37,6 @@ struct CacheBenchmarkCommand: AsyncParsableCommand {
     let place = directory ?? ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
     let workspace = URL(filePath: place).appending(path: "blobcache-benchmark-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: workspace, withIntermediateDirectories: true)
-    // A leftover in the temporary directory does no harm.
     defer { try? FileManager.default.removeItem(at: workspace) }
     let scale = Scale(directory: FilePath(workspace.path), rounds: quick ? 3 : rounds, isQuick: quick)
     var isMissed = false
@@ -51,7 +50,7 @@ struct CacheBenchmarkCommand: AsyncParsableCommand {
   }
 }
 
-/// How much is measured, and where.
+/// The extent and the directory of a run.
 struct Scale {
   let directory: FilePath
   let rounds: Int
@@ -60,7 +59,7 @@ struct Scale {
   func count(_ full: Int) -> Int { isQuick ? max(full / 20, 1) : full }
 }
 
-/// What was measured of one promise.
+/// The result of a measurement, compared with its limit.
 struct Measurement: CustomStringConvertible {
   enum Name: String, CaseIterable, ExpressibleByArgument {
     case memoryHit = "memory-hit"
@@ -90,7 +89,7 @@ struct Measurement: CustomStringConvertible {
   }
 
   let name: Name
-  /// Times and counts, as they are to be read.
+  /// The times and counts as text for the report.
   let details: String
   let ratio: Double
   let limit: Double
@@ -106,13 +105,13 @@ func format(_ number: Double) -> String { String(format: "%.2f", number) }
 
 func median(_ values: [Double]) -> Double { quantile(0.5, of: values) }
 
-/// - Parameter values: at least one.
+/// - Parameter values: At least one value.
 func quantile(_ fraction: Double, of values: [Double]) -> Double {
   let sorted = values.sorted()
   return sorted[Int(Double(sorted.count - 1) * fraction)]
 }
 
-/// - Returns: microseconds.
+/// - Returns: The duration in microseconds.
 func time(_ work: () async throws -> Void) async rethrows -> Double {
   let start = ContinuousClock.now
   try await work()

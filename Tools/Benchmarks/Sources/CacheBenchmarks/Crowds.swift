@@ -3,10 +3,10 @@ import Foundation
 import Synchronization
 import SystemPackage
 
-/// How long the slowest hundredth of loads takes while a thousand removals wait, against the same without them.
+/// Measures the 99th percentile of load times while a thousand removals wait, against the same without removals.
 func measureReadsUnderRemovals(_ scale: Scale) async throws -> Measurement {
   var configuration = BlobCache.Configuration()
-  // Of records with a file each: PackBenchmarks has the others.
+  // Measures records that have a file each; PackBenchmarks measures packed records.
   configuration.store.packing = .off
   configuration.memory = nil
   configuration.store.durability = .none
@@ -40,7 +40,7 @@ func measureReadsUnderRemovals(_ scale: Scale) async throws -> Measurement {
     ratio: median(zip(busy, quiet).map { $0 / $1 }), limit: 3)
 }
 
-/// The 99th percentile of loads made one after the other, in microseconds.
+/// Returns the 99th percentile of the times of consecutive loads, in microseconds.
 private func slowest(_ count: Int, of keys: [BlobKey], _ cache: BlobCache) async throws -> Double {
   var times: [Double] = []
   for number in 0..<count {
@@ -49,11 +49,11 @@ private func slowest(_ count: Int, of keys: [BlobKey], _ cache: BlobCache) async
   return quantile(0.99, of: times)
 }
 
-/// One hundred thousand loads at once, with four threads for loads: the threads that this took, and the memory.
+/// Measures the threads and the memory of one hundred thousand concurrent loads, with four threads for loads.
 func measureManyOperations(_ scale: Scale) async throws -> Measurement {
   let count = scale.count(100_000)
   var configuration = BlobCache.Configuration()
-  // Of records with a file each: PackBenchmarks has the others.
+  // Measures records that have a file each; PackBenchmarks measures packed records.
   configuration.store.packing = .off
   configuration.memory = nil
   configuration.store.durability = .none
@@ -84,7 +84,7 @@ func measureManyOperations(_ scale: Scale) async throws -> Measurement {
     ratio: Double(added) / Double(4 + ProcessInfo.processInfo.activeProcessorCount), limit: 1)
 }
 
-/// A number of /proc/self/status; 0 if it has no such field.
+/// Returns a number of /proc/self/status, or 0 if the field does not exist.
 private func status(_ field: String) throws -> Int {
   guard let status = FileManager.default.contents(atPath: "/proc/self/status") else { return 0 }
   for line in String(decoding: status, as: UTF8.self).split(separator: "\n") where line.hasPrefix(field + ":") {

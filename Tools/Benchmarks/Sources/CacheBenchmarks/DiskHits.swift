@@ -4,7 +4,7 @@ import Dispatch
 import Foundation
 import SystemPackage
 
-/// A cache without memory, with blobs of one size on disk.
+/// A cache without a memory layer, with blobs of one size on disk.
 private struct BlobsOnDisk {
   let cache: BlobCache
   let keys: [BlobKey]
@@ -12,7 +12,7 @@ private struct BlobsOnDisk {
 
   init(_ byteCount: Int, count: Int = 100, at directory: FilePath) async throws {
     var configuration = BlobCache.Configuration()
-    // Of records with a file each: PackBenchmarks has the others.
+    // Measures records that have a file each; PackBenchmarks measures packed records.
     configuration.store.packing = .off
     configuration.memory = nil
     configuration.store.durability = .none
@@ -25,13 +25,13 @@ private struct BlobsOnDisk {
 
   func key(_ number: Int) -> BlobKey { keys[number % keys.count] }
 
-  /// - Returns: bytes; a miss shows in their sum.
+  /// - Returns: The number of bytes, so that a miss is visible in the sum.
   func load(_ number: Int) async throws -> Int { try await cache.load(key(number))?.payload.count ?? 0 }
 
   func loadFromStore(_ number: Int) throws -> Int { try cache.store.load(key(number))?.payload.count ?? 0 }
 }
 
-/// Times of contenders that take turns: microseconds for each round.
+/// Returns the times of contenders that take turns, in microseconds for each round.
 func turns(
   _ scale: Scale, _ contenders: [() async throws -> Void]
 ) async throws -> [[Double]] {
@@ -47,7 +47,7 @@ func turns(
 
 func ratio(_ first: [Double], _ second: [Double]) -> Double { median(zip(first, second).map { $0 / $1 }) }
 
-/// A blob whose file the kernel has in memory: `BlobCache.load` against `BlobStore.load`, one after the other.
+/// Measures loads of a blob whose file is in the page cache: `BlobCache.load` against `BlobStore.load`, one by one.
 func measureDiskHit(_ scale: Scale, byteCount: Int, limit: Double) async throws -> Measurement {
   let operations = scale.count(8000)
   let blobs = try await BlobsOnDisk(byteCount, at: scale.directory.appending("disk-hit-\(byteCount)"))
@@ -71,15 +71,13 @@ func measureDiskHit(_ scale: Scale, byteCount: Int, limit: Double) async throws 
     ratio: ratio(times[0], times[1]), limit: limit)
 }
 
-/// A load that needs a thread, against the store's load on a queue of Dispatch, which is the hop that a program would make
-/// for itself.
+/// Measures loads that need a thread, against loads on a Dispatch queue, the hop that a program would make itself.
 ///
-/// On tmpfs, no look can be told not to wait.
+/// Runs on tmpfs, which does not support nonblocking reads, so that each load needs a thread.
 func measureHop(_ scale: Scale) async throws -> Measurement? {
   guard FileManager.default.isWritableFile(atPath: "/dev/shm") else { return nil }
   let operations = scale.count(4000)
   let directory = FilePath("/dev/shm/blobcache-benchmark-\(UUID().uuidString)")
-  // A leftover in the temporary directory does no harm.
   defer { try? FileManager.default.removeItem(atPath: directory.string) }
   let blobs = try await BlobsOnDisk(128, at: directory)
   let queue = DispatchQueue(label: "hop")
@@ -105,7 +103,7 @@ func measureHop(_ scale: Scale) async throws -> Measurement? {
     ratio: median(times[0].indices.map { (times[0][$0] - times[2][$0]) / (times[1][$0] - times[2][$0]) }), limit: 1)
 }
 
-/// A thousand tasks that load 4 KiB as fast as they can, against two threads that load from the store.
+/// Measures the throughput of a thousand tasks that load 4 KiB, against two threads that load from the store.
 func measureThroughput(_ scale: Scale) async throws -> Measurement {
   let operations = scale.count(100_000)
   let (tasks, threads) = (1000, 2)
@@ -138,6 +136,6 @@ func measureThroughput(_ scale: Scale) async throws -> Measurement {
   return Measurement(
     name: .throughput,
     details: "4 KiB: a load in \(each(0)) us by 1,000 tasks, in \(each(1)) us by two threads with BlobStore",
-    // At least 0.8 of the throughput.
+    // The throughput must be at least 0.8 of the baseline's.
     ratio: ratio(times[0], times[1]), limit: 1 / 0.8)
 }

@@ -3,9 +3,9 @@ import Foundation
 import MemoryCache
 import Synchronization
 
-/// The least that a hit in memory has to do: it finds a blob, asks the clock, compares the generation, and counts.
+/// A baseline with the minimum work of a memory hit: the lookup, the clock, the generation check, and the counters.
 ///
-/// It stands for `BlobCache.load` without staging, touches, metrics, or a look at the directory.
+/// Unlike `BlobCache.load`, it has no staging, touches, metrics, or directory checks.
 final class LeastCache: Sendable {
   struct Answer: Sendable {
     let key: BlobKey
@@ -27,7 +27,7 @@ final class LeastCache: Sendable {
     }
   }
 
-  /// As many as a directory has.
+  /// The number of generations of a cache directory.
   private static let generationCount = 1 << 20
 
   private let memory = MemoryCache<BlobKey, Entry>(.withoutPressure)
@@ -61,7 +61,7 @@ final class LeastCache: Sendable {
 }
 
 extension MemoryCacheConfiguration {
-  /// Other work on the machine may run it short of memory, and a hit would be a miss.
+  /// Memory pressure of other programs must not turn a hit into a miss.
   static var withoutPressure: MemoryCacheConfiguration {
     var configuration = MemoryCacheConfiguration()
     configuration.respondsToMemoryPressure = false

@@ -3,7 +3,7 @@ import Foundation
 import MemoryCache
 import SystemPackage
 
-/// Numbers below `count`, the low ones often: Zipf's law with exponent 0.99, as in YCSB, by a table of its sums.
+/// Random numbers below `count` by Zipf's law with exponent 0.99, as in YCSB, from a table of cumulative weights.
 struct ZipfNumbers {
   private let sums: [Double]
   private var generator = SystemRandomNumberGenerator()
@@ -29,18 +29,18 @@ struct ZipfNumbers {
 
 private func key(_ number: Int) -> BlobKey { BlobKey(String(format: "%032d", number)) }
 
-/// One hundred thousand blobs, keys of 32 bytes, Zipf 0.99, one thread: `BlobCache.load` against `MemoryCache.value`.
+/// Measures hits of 100,000 blobs, keys of 32 bytes, Zipf 0.99, one thread: `BlobCache.load` and `MemoryCache.value`.
 func measureMemoryHit(_ scale: Scale) async throws -> Measurement {
   let entries = scale.count(100_000)
   let operations = scale.count(200_000)
   let payload = Data(repeating: 7, count: 128)
   var configuration = BlobCache.Configuration()
-  // Of records with a file each: PackBenchmarks has the others.
+  // Measures records that have a file each; PackBenchmarks measures packed records.
   configuration.store.packing = .off
   configuration.store.durability = .none
   configuration.store.expiry.defaultTimeToLive = .seconds(100_000)
   configuration.store.access.sharing = .exclusive
-  // As `withoutPressure`.
+  // Disabled for the same reason as in `withoutPressure`.
   configuration.memory?.respondsToMemoryPressure = false
   let cache = try BlobCache(directory: scale.directory.appending("memory-hit"), configuration: configuration)
   let plain = MemoryCache<BlobKey, Data>(.withoutPressure)

@@ -2,11 +2,11 @@ import BlobCache
 import Foundation
 import SystemPackage
 
-/// Stores by two and by a hundred tasks, against two threads that store with `BlobStore`.
+/// Measures stores by two tasks and by a hundred tasks, against two threads that store with `BlobStore`.
 func measureStores(_ scale: Scale) async throws -> [Measurement] {
   let operations = scale.count(10_000)
   var configuration = BlobCache.Configuration()
-  // Of records with a file each: PackBenchmarks has the others.
+  // Measures records that have a file each; PackBenchmarks measures packed records.
   configuration.store.packing = .off
   configuration.memory = nil
   configuration.store.durability = .none

@@ -3,14 +3,14 @@ import Foundation
 import ReplacementPolicies
 import Workbench
 
-/// What each policy answers of one trace with a cache of one size.
+/// The hits of each policy on one trace with one cache size.
 struct HitResults {
   static let titles = ["trace", "share", "by"] + names
 
   private static let names = ["frequency", "oldest", "FIFO", "LRU", "SIEVE", "S3-FIFO", "W-TinyLFU", "Belady"]
   private let trace: AccessTrace
   private let share: Double
-  /// In the order of `names`.
+  /// The counts in the order of `names`.
   private let counts: [HitCount]
 
   init(_ trace: AccessTrace, share: Double, workspace: Workspace) throws {
@@ -28,7 +28,7 @@ struct HitResults {
       ]
   }
 
-  /// For a table: by requests, and by bytes where keys have bytes.
+  /// The table rows: by requests, and by bytes if the trace has weights.
   var rows: [[String]] {
     let start = [trace.name, String(format: "%g", share)]
     let requests = start + ["requests"] + counts.map { String(format: "%.3f", $0.ratio) }
@@ -36,7 +36,7 @@ struct HitResults {
     return [requests, start + ["bytes"] + counts.map { String(format: "%.3f", $0.weightRatio) }]
   }
 
-  /// An object of JSON for each policy.
+  /// One JSON object per policy.
   var lines: [String] {
     zip(Self.names, counts).map { name, count in
       let policy = name.lowercased().replacing("-", with: "")

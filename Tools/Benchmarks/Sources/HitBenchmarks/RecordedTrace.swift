@@ -4,7 +4,7 @@ import SystemPackage
 import Workbench
 
 extension AccessTrace {
-  /// Reads `NAME.u32` or `NAME.u32x2`, unpacked by the program xz where `.xz` follows.
+  /// Reads `NAME.u32` or `NAME.u32x2`, and decompresses it with the program xz if its name ends with `.xz`.
   init(recordedIn file: FilePath) throws {
     let name = file.lastComponent?.string ?? ""
     let isPacked = name.hasSuffix(".xz")
@@ -24,7 +24,7 @@ extension AccessTrace {
       return
     }
     let keys = stride(from: 0, to: words.count, by: 2).map { words[$0] }
-    // A record has 64 bytes at least.
+    // A record has at least 64 bytes.
     self.init(name: title, keys: keys, weights: stride(from: 1, to: words.count, by: 2).map { max(words[$0], 64) })
   }
 

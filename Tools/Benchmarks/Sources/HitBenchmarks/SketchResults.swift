@@ -2,10 +2,10 @@ import Foundation
 import Measuring
 import ReplacementPolicies
 
-/// Whether caches in memory that admit by use answer more with a sketch that processes share than with their own.
+/// Compares the hit ratios of memory caches that share a frequency sketch with those of caches with a private sketch.
 ///
-/// The shared one is the disk's: as large as a disk needs that holds ten times as much, so it halves its counts ten times as
-/// seldom. It knows the uses of all processes.
+/// The shared sketch belongs to the disk. It is sized for a disk with ten times the capacity, so it halves its counts
+/// a tenth as often. It counts the uses of all processes.
 struct SketchResults {
   static let titles = ["trace", "share", "own", "shared", "two processes: own", "shared"]
 
@@ -22,7 +22,7 @@ struct SketchResults {
     }
   }
 
-  /// Each request is asked for by one process, by chance; each has its own memory.
+  /// Assigns each request to a random process. Each process has a separate memory cache.
   private static func ratio(_ trace: AccessTrace, share: Double, processes: Int, isShared: Bool) -> Double {
     let capacity = max(Int(Double(trace.keyCount) * share), 10)
     let common = FrequencySketch(capacity: capacity * sharesOfDisk)

@@ -6,19 +6,19 @@ import Synchronization
 import SystemPackage
 import Workbench
 
-/// Replays a trace through a store with a size limit: a load for each request, and a store where it finds nothing.
+/// Replays a trace through a store with a size limit: one load per request, and a store after each miss.
 ///
-/// The clock moves on by a second with each request. Records have a time to live that is never over, so no load moves
-/// an update time. Each store's eviction ends before the next request, as it would with time between them. So does the walk
-/// that looks for the next ones, about: the order of uses changes meanwhile.
+/// The clock advances by a second with each request. The time to live never ends, so no load changes an update time.
+/// Each store's eviction ends before the next request, as it would with time between requests. The walk that selects
+/// the next victims ends approximately by then; the order of uses changes concurrently.
 struct StoreReplay {
   let directory: FilePath
   let eviction: BlobStore.Eviction
 
-  /// Bytes of a record whose key has none of its own.
+  /// The record size in bytes for traces without weights.
   private static let unitByteCount = 256
   private static let patience: Duration = .seconds(60)
-  /// A walk takes about as long for each record.
+  /// The approximate time of an eviction walk per record.
   private static let microsecondsPerRecord = 5
 
   init(in directory: FilePath, eviction: BlobStore.Eviction) {
@@ -51,7 +51,7 @@ struct StoreReplay {
 
   private func store(limit: Int64, _ clock: ReplayClock) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
-    // Of records with a file each: PackBenchmarks has the others.
+    // Measures records that have a file each; PackBenchmarks measures packed records.
     configuration.packing = .off
     configuration.limits.size = limit
     configuration.limits.freeSpaceFloor = 0
@@ -60,7 +60,7 @@ struct StoreReplay {
     return try BlobStore(directory: directory, configuration: configuration)
   }
 
-  /// - Returns: whether there was one to wait for.
+  /// - Returns: A Boolean value that indicates whether an eviction was necessary.
   private func waitForEviction(_ store: BlobStore, _ limit: Int64) throws -> Bool {
     var waits = false
     let end = ContinuousClock.now + Self.patience
@@ -72,13 +72,13 @@ struct StoreReplay {
     return waits
   }
 
-  /// Spread over subdirectories as keys usually are.
+  /// Returns a key whose digits spread the keys over subdirectories, as typical keys do.
   private static func key(_ number: Int) -> BlobKey {
     BlobKey(String(UInt64(number) &* 0x9E37_79B9_7F4A_7C15, radix: 36))
   }
 }
 
-/// Seconds that a replay counts.
+/// A clock that the replay advances.
 private final class ReplayClock: Sendable {
   private let seconds = Atomic<Int64>(1_700_000_000)
 

@@ -1,10 +1,10 @@
-/// What the middle half of some values lies between.
+/// The lower quartile, the median and the upper quartile of some values.
 public struct Quartiles: Sendable {
   public let lower: Double
   public let median: Double
   public let upper: Double
 
-  /// - Parameter values: at least one.
+  /// - Parameter values: At least one value.
   public init(of values: [Double]) {
     let sorted = values.sorted()
     func quantile(_ fraction: Double) -> Double {

@@ -1,6 +1,6 @@
-/// SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014): the same in each run.
+/// SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014), the same in each run.
 ///
-/// The main package has it as `SeededGenerator`, in a target that is no product, so another package cannot use that.
+/// The main package contains it as `SeededGenerator`, in a target without a product, so other packages cannot use it.
 public struct SplitMix: RandomNumberGenerator, Sendable {
   private var state: UInt64
 

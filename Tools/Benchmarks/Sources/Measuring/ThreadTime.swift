@@ -8,10 +8,11 @@
   import Android
 #endif
 
-/// The processor time of the calling thread. Other work on the machine is not in it, but slows it through the
-/// processor's caches.
+/// The processor time of the calling thread.
+///
+/// It excludes other load on the machine, which still slows it through the processor's caches.
 public enum ThreadTime {
-  /// - Returns: nanoseconds.
+  /// - Returns: The processor time in nanoseconds.
   public static func measure(_ work: () -> Void) -> Double {
     let start = now()
     work()
@@ -20,7 +21,7 @@ public enum ThreadTime {
 
   private static func now() -> Double {
     var time = timespec()
-    // Fails only for clocks and pointers that do not exist.
+    // Fails only for invalid clocks and pointers.
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
     return Double(time.tv_sec) * 1e9 + Double(time.tv_nsec)
   }

@@ -8,9 +8,9 @@
   import Android
 #endif
 
-/// Numbers of which the low ones come often: number `n` in proportion to 1 / (n + 1)^exponent.
+/// A Zipf distribution: number `n` has a probability in proportion to 1 / (n + 1)^exponent.
 public struct Zipf: Sendable {
-  /// The sums of the weights up to each number.
+  /// The cumulative weights.
   private let sums: [Double]
 
   public init(count: Int, exponent: Double) {

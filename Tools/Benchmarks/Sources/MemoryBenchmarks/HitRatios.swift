@@ -1,11 +1,11 @@
 import MemoryCache
 import ReplacementPolicies
 
-/// What share of requests each policy answers, on each trace: a line for a table.
+/// The hit ratios of all policies on one trace with one capacity.
 struct HitRatios {
   let trace: String
   let capacity: Int
-  /// In the order of `policies`.
+  /// The ratios in the order of `policies`.
   let ratios: [Double]
 
   static let policies: [(name: String, make: @Sendable (Int) -> any ReplacementPolicy)] = [
@@ -22,7 +22,7 @@ struct HitRatios {
     ratios = Self.policies.map { $0.make(capacity).hitRatio(on: trace) }
   }
 
-  /// Traces over a hundred keys for each entry of the smaller cache.
+  /// Measures traces with a hundred keys for each entry of the smaller cache.
   static func measure(length: Int) -> [HitRatios] {
     let keyCount = length / 10
     let traces: [AccessTrace] = [

@@ -11,18 +11,18 @@ final class CachedValue: Sendable {
   init(_ number: UInt64) { self.number = number }
 }
 
-/// Keys of 32 bytes and the order in which they are asked for: by Zipf's law with exponent 0.99, all of them hits.
+/// Keys of 32 bytes and their request order, which follows Zipf's law with exponent 0.99. All requests are hits.
 struct HitMaterial {
   static let keyLength = 32
-  /// What is asked for.
+  /// The requested keys.
   let keys: [String]
-  /// Equal to `keys`, but made apart: strings that share their bytes are equal without a look at them.
+  /// Keys that equal `keys` but have separate storage, because comparing strings with shared storage reads no bytes.
   let storedKeys: [String]
   let positions: [UInt32]
 
   init(keyCount: Int, requestCount: Int) {
     var generator = SplitMix(seed: 5)
-    // Ranks are spread over the keys in random order, so that the popular ones do not lie together in memory.
+    // A random order maps ranks to keys, so that popular keys are not adjacent in memory.
     let order = (0..<keyCount).shuffled(using: &generator)
     let distribution = ZipfDistribution(count: keyCount, exponent: 0.99)
     positions = (0..<requestCount).map { _ in UInt32(order[distribution.next(using: &generator)]) }
@@ -37,15 +37,15 @@ struct HitMaterial {
   }
 }
 
-/// One cache that answers requests.
+/// A cache that answers requests.
 struct Contender {
   let name: String
-  /// Asks for the keys at these positions, and sums up what is in the values.
+  /// Requests the keys at these positions, and returns the sum of the values' numbers.
   let request: (ArraySlice<UInt32>) -> UInt64
 }
 
 extension Contender {
-  /// unordered_map, list and mutex, in C++.
+  /// Returns a cache in C++ that consists of an unordered_map, a list and a mutex.
   static func cpp(_ material: HitMaterial) -> Contender {
     // Lives as long as the process.
     let cache = lru_create(material.keys.count)!
@@ -56,7 +56,7 @@ extension Contender {
     }
   }
 
-  /// No cache at all, but what each needs at least: Swift's dictionary under a lock, without an order, a clock or counters.
+  /// Returns the minimum of each cache: a Swift dictionary under a lock, without an order, a clock or counters.
   static func dictionary(_ material: HitMaterial) -> Contender {
     let values = material.storedKeys.indices.map { CachedValue(UInt64($0)) }
     let cache = LockedDictionary(Dictionary(uniqueKeysWithValues: zip(material.storedKeys, values)))
@@ -75,7 +75,7 @@ extension Contender {
     return Contender(name: name) { sum(cache, keys, $0) }
   }
 
-  /// NSCache, asked with strings of its own kind that are made before, or with Swift's, as a Swift program has them.
+  /// Returns two NSCache contenders: one with existing NSString keys, and one with keys bridged from String.
   static func foundation(_ material: HitMaterial) -> [Contender] {
     let cache = NSCache<NSString, CachedValue>()
     cache.countLimit = material.keys.count
@@ -108,7 +108,7 @@ private final class LockedDictionary: Sendable {
 func filledCache<Key: Hashable & Sendable>(
   _ keys: [Key], policy: EvictionPolicy = .lru, shards: Int = 1
 ) -> MemoryCache<Key, CachedValue> {
-  // Shards are never filled alike: with room to spare, every request is a hit.
+  // Hashing fills shards unevenly, so the limit has spare room to make every request a hit.
   let limits = MemoryCacheLimits(count: shards == 1 ? keys.count : keys.count * 2)
   var configuration = MemoryCacheConfiguration(limits: limits, policy: policy)
   configuration.shards = shards
@@ -126,10 +126,10 @@ func sum<Key: Hashable & Sendable>(
   return sum
 }
 
-/// What a hit costs each contender, in rounds in which they take turns.
+/// The time of a hit for each contender, in rounds in which the contenders take turns.
 struct HitComparison {
   let names: [String]
-  /// Nanoseconds of processor time for a hit, by round and contender.
+  /// The processor time of a hit in nanoseconds, by round and contender.
   let times: [[Double]]
 
   init(_ contenders: [Contender], _ positions: [UInt32], rounds: Int) {
@@ -150,12 +150,12 @@ struct HitComparison {
       }
       return times
     }
-    .suffix(rounds)  // the first warms up
+    .suffix(rounds)  // the first round warms up
   }
 
   func time(_ contender: Int) -> Double { Quartiles(of: times.map { $0[contender] }).median }
 
-  /// The rounds' ratios of two contenders' times.
+  /// Returns the quartiles of the rounds' ratios of two contenders' times.
   func ratio(_ contender: Int, to baseline: Int) -> Quartiles {
     Quartiles(of: times.map { $0[contender] / $0[baseline] })
   }

@@ -51,7 +51,7 @@ struct MemoryBenchmarkCommand: ParsableCommand {
     if !missed.isEmpty { throw ExitCode(1) }
   }
 
-  /// - Returns: what is promised, and whether it is kept.
+  /// - Returns: The promises, and whether each one is kept.
   private func hits(_ material: HitMaterial, rounds: Int) -> [(name: String, isKept: Bool)] {
     let comparison = HitComparison(
       [

@@ -1,7 +1,7 @@
 import MemoryCache
 import ReplacementPolicies
 
-/// The product itself, as one more policy: its ratios must be those of the algorithm it says it has.
+/// The product as a replacement policy. Its hit ratios must equal those of its documented algorithm.
 struct MemoryCachePolicy: ReplacementPolicy {
   private let cache: MemoryCache<Int, Int>
 

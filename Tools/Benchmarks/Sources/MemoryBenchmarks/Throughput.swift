@@ -3,21 +3,21 @@ import Measuring
 import MemoryCache
 import Synchronization
 
-/// What two threads get through against one, on one cache: hits only.
+/// The throughput of two threads relative to one thread, on one cache with hits only.
 struct ThroughputComparison {
-  /// By the wall clock.
+  /// The ratios by wall-clock time.
   let ratios: Quartiles
-  /// By processor time, as if each thread had a processor to itself and never slept: the best measure on a machine that
-  /// has other work.
+  /// The ratios by processor time, as if each thread had a dedicated processor and never slept. This is the best
+  /// measure on a machine with other load.
   let processorRatios: Quartiles
-  /// By the wall clock, two threads with a cache each and nothing in common: the most that the machine can give. Two
-  /// processors may be one core.
+  /// The ratios by wall-clock time for two threads with a separate cache each, which is the machine's maximum. Two
+  /// processors may share a core.
   let machineRatios: Quartiles
 
   init(_ material: HitMaterial, shards: Int, rounds: Int) {
     let shared = filledCache(material.storedKeys, shards: shards)
     let other = filledCache(material.storedKeys, shards: shards)
-    /// - Returns: seconds by the wall clock, and the processor time of a thread.
+    /// - Returns: The wall-clock time in seconds, and the processor time of a thread.
     func run(threads: Int, apart: Bool = false) -> (wall: Double, processor: Double) {
       let part = material.positions.count / 2
       let processor = Mutex(0.0)

@@ -2,11 +2,11 @@ import Foundation
 import SystemPackage
 import Workbench
 
-/// The bytes of the blocks that a cache has, as du(1) counts them.
+/// The allocated bytes of a cache, as du(1) counts them.
 struct AllocatedBytes {
-  /// Of the packs and their index.
+  /// The bytes of the packs and their index.
   let packs: Int64
-  /// Of everything, the control file among it.
+  /// The bytes of all files, including the control file.
   let all: Int64
 
   init(below directory: FilePath) throws {
@@ -15,7 +15,7 @@ struct AllocatedBytes {
       throw BenchmarkFailure("cannot walk \(directory)")
     }
     for case let name as String in walk {
-      // A collection may unlink what the walk has met.
+      // A concurrent collection may have unlinked the file.
       guard let bytes = try? Self.blocks(directory.appending(name).string) else { continue }
       all += bytes
       if name.hasPrefix(".packs") { packs += bytes }
@@ -27,7 +27,7 @@ struct AllocatedBytes {
   private static func blocks(_ path: String) throws -> Int64 {
     var status = stat()
     try BenchmarkFailure.check(lstat(path, &status), path)
-    // In units of 512, whatever the file system's own are.
+    // The unit is always 512 bytes, independent of the file system's block size.
     return Int64(status.st_blocks) * 512
   }
 }

@@ -2,7 +2,7 @@ import BlobStore
 import Foundation
 import Workbench
 
-/// Stores of new keys, many by one call beside one by one.
+/// Compares stores of new keys in batches with individual stores.
 struct Batches {
   private static let blobsPerBatch = 256
   private static let batches = 8
@@ -21,7 +21,7 @@ struct Batches {
       for index in turns(of: 2, in: round) {
         let blobs = Self.blobs((2 * round + index) * Self.batches * Self.blobsPerBatch)
         let duration = try time { try index == 0 ? storeTogether(blobs) : storeEach(blobs) }
-        // The first makes what all later ones find.
+        // The first round creates the files that later rounds reuse.
         if round > 0 { times[index].append(duration / Double(blobs.count)) }
       }
     }

@@ -5,10 +5,10 @@ import Synchronization
 import SystemPackage
 import Workbench
 
-/// A cache at its limit, filled on each miss: what it takes on the medium, and how often it writes each record.
+/// Measures a cache at its limit that is filled on each miss: its bytes on the medium, and the writes per record.
 ///
-/// Requests follow Zipf's law over four times as many keys as there is room for, and a tenth of the hits are replaced.
-/// The second half of the requests counts.
+/// Requests follow Zipf's law over four times as many keys as the limit has room for. A tenth of the hits is
+/// replaced. Only the second half of the requests is counted.
 struct Churn {
   enum Workload: String, CaseIterable {
     case withoutTTL
@@ -19,12 +19,12 @@ struct Churn {
 
   private static let exponent = 0.9
   private static let requestsPerSecond = 50
-  /// In requests; nil for none. As many keys have the one as the other.
+  /// The times to live in requests, or `nil` for no expiry. Each one applies to the same number of keys.
   private static let timesToLive: [Int?] = [20_000, 60_000, 200_000, 600_000, 2_000_000, nil]
 
   private let workload: Workload
   private let directory: FilePath
-  /// In records, by the size limit.
+  /// The capacity in records, according to the size limit.
   private let room: Int
   private let requests: Int
 
@@ -35,11 +35,10 @@ struct Churn {
     requests = 10 * room
   }
 
-  /// What has been counted.
   private struct Tally {
     var hits = 0
     var stores = 0
-    /// Bytes on the medium, again and again, to those that are held and to the limit.
+    /// Samples of the ratio of bytes on the medium to held bytes and to the limit.
     var toHeld: [Double] = []
     var toLimit: [Double] = []
   }
@@ -99,7 +98,6 @@ struct Churn {
   }
 }
 
-/// A clock that requests move.
 private final class RequestClock: Sendable {
   private let seconds = Atomic<Int64>(0)
 

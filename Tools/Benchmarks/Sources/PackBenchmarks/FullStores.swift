@@ -3,7 +3,7 @@ import Foundation
 import SystemPackage
 import Workbench
 
-/// Stores of new keys with durability `full`: in a pack, and each in a file of its own. Beside them the calls of the first alone.
+/// Compares stores of new keys with durability `full` in a pack and in separate files, and the pack's system calls.
 struct FullStores {
   private static let operations = 8
 
@@ -33,7 +33,7 @@ struct FullStores {
       let keys = PackPlan.keys(from: round * Self.operations, count: Self.operations)
       for index in turns(of: stores.count, in: round) {
         let duration = try time { for key in keys { try stores[index](key) } }
-        // The first makes what all later ones find.
+        // The first round creates the files that later rounds reuse.
         if round > 0 { times[index].append(duration / Double(Self.operations)) }
       }
     }

@@ -5,8 +5,7 @@ import Measuring
 import SystemPackage
 import Workbench
 
-/// A cache of very many packed records: what it takes on disk, how long it takes to open, also after a boot, and to
-/// collect.
+/// Measures a cache of very many packed records: its disk space, its opening, also after a boot, and its collection.
 struct LargeCache {
   private let plan: PackPlan
   private let directory, few, blocks: FilePath
@@ -20,7 +19,7 @@ struct LargeCache {
 
   func measured() throws -> [PackFigure] {
     try PackPlan.fill(open(few), count: 10)
-    // The smaller number first, in the same directory.
+    // The smaller number is measured first, in the same directory.
     let first = plan.records / 10
     try PackPlan.fill(open(directory), count: first)
     var figures = try space("tenth", records: first)
@@ -33,7 +32,8 @@ struct LargeCache {
     return figures + (try openingsBesideACheckpoint())
   }
 
-  /// Of records so large that a collection makes a checkpoint: it costs an eighth of what was stored since, at most.
+  /// Measures records that are large enough for a collection to write a checkpoint, which costs at most an eighth of
+  /// the bytes stored since the last one.
   private func openingsBesideACheckpoint() throws -> [PackFigure] {
     let count = plan.records / 10
     let store = try open(blocks)
@@ -54,7 +54,7 @@ struct LargeCache {
   }
 
   private func space(_ name: String, records: Int) throws -> [PackFigure] {
-    // Some file systems give blocks only when they write.
+    // Some file systems allocate blocks only during writeback.
     try synchronizeFileSystem(of: directory)
     let allocated = try AllocatedBytes(below: directory)
     let logical = Double(records * PackPlan.logicalByteCount)
@@ -66,7 +66,7 @@ struct LargeCache {
     ]
   }
 
-  /// Opened, and one record loaded.
+  /// Opens the cache and loads one record.
   private func opening() throws -> PackFigure {
     var generator = SplitMix(seed: 3)
     var ratios: [Double] = []
@@ -77,7 +77,7 @@ struct LargeCache {
         let key = PackPlan.key(Int.random(in: 0..<records, using: &generator))
         times[index] = try time { try openAndLoad(path, key) }
       }
-      // The first finds colder caches.
+      // The first round runs with colder caches.
       if round > 0 { ratios.append(times[1] / times[0]) }
     }
     return PackFigure("opening", "opening and first load, to a cache of 10 records", ratios)
@@ -88,7 +88,7 @@ struct LargeCache {
     try BenchmarkFailure.require(isThere, "\(key) is not there")
   }
 
-  /// As if the system had been started since. All is in the page cache.
+  /// Simulates an opening after a boot. All files are in the page cache.
   private func afterBoot(_ name: String, _ text: String, of directory: FilePath) throws -> PackFigure {
     let times = try (0..<(plan.isQuick ? 1 : 3)).map { number in
       try forgetBoot(of: directory)
@@ -97,7 +97,7 @@ struct LargeCache {
     return PackFigure(name, text, times, "s")
   }
 
-  /// Makes the index one that was believed last under another boot: Spec/PackFormat.md, 6.
+  /// Marks the index as last trusted under another boot: Spec/PackFormat.md, 6.
   private func forgetBoot(of directory: FilePath) throws {
     let index = directory.appending(".packs").appending("index")
     let file = try FileHandle(forUpdating: URL(fileURLWithPath: index.string))
@@ -106,10 +106,10 @@ struct LargeCache {
     try file.write(contentsOf: Data((0..<16).map { _ in UInt8.random(in: 0 ... .max) }))
   }
 
-  /// A collection that finds nothing to do.
+  /// Measures a collection that removes nothing.
   private func pass() throws -> PackFigure {
     let store = try open(directory)
-    // The first looks at everything.
+    // The first collection examines every record.
     _ = try store.collect()
     let times = try (0..<(plan.isQuick ? 1 : 7)).map { _ in
       try time {

@@ -6,10 +6,10 @@ import Measuring
 import SystemPackage
 import Workbench
 
-/// What a change spares since stripes are words in memory.
+/// Measures how much a change saves because stripes are words in memory.
 ///
-/// A change of an exclusive store takes no stripe that other processes see, so what a shared store takes longer is the
-/// word's. The calls for two bytes stand for how it was: a stripe for the lock, and one for the unlock.
+/// A change of an exclusive store takes no stripe that other processes see, so the additional time of a shared store
+/// is the cost of the word. The byte locks represent the former design: a stripe each for lock and unlock.
 struct LockCosts {
   private static let operations = 200
 
@@ -65,7 +65,7 @@ struct LockCosts {
     ]
   }
 
-  /// Of the thread, in microseconds: what other work the disk has, is not in it.
+  /// Returns the thread's processor time in microseconds, which excludes other load on the disk.
   private func processorTime(_ work: () throws -> Void) throws -> Double {
     var result = Result<Void, any Error>.success(())
     let nanoseconds = ThreadTime.measure { result = Result { try work() } }

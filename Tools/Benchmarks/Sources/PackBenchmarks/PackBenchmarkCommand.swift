@@ -66,7 +66,7 @@ struct PackBenchmarkCommand: ParsableCommand {
   private func measure() throws {
     let limits = try limits.map(PackLimit.read) ?? []
     let workspace = try Workspace(in: directory)
-    // While it may be written to.
+    // Opened while the process still has the permission to write.
     let output = try json.map(Self.openOutput)
     if let user { try ServiceUser.become(user, owning: workspace.path) }
     let plan = PackPlan(
@@ -90,7 +90,7 @@ struct PackBenchmarkCommand: ParsableCommand {
     throw ExitCode(1)
   }
 
-  /// Opens a file, and leaves it as it is until there is something to write.
+  /// Opens a file without truncating it, so that it stays unchanged until there is a result to write.
   private static func openOutput(_ path: String) throws -> FileHandle {
     if !FileManager.default.fileExists(atPath: path) { try Data().write(to: URL(fileURLWithPath: path)) }
     return try FileHandle(forWritingTo: URL(fileURLWithPath: path))

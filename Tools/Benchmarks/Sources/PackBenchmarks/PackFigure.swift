@@ -1,14 +1,14 @@
 import Foundation
 import Measuring
 
-/// A result.
+/// A result of a measurement.
 struct PackFigure {
   let name: String
-  /// What it is of, for readers.
+  /// The description for readers.
   let title: String
-  /// One element a round.
+  /// One value per round.
   let values: [Double]
-  /// Empty for a ratio.
+  /// The unit, which is empty for a ratio.
   let unit: String
 
   init(_ name: String, _ title: String, _ values: [Double], _ unit: String = "") {

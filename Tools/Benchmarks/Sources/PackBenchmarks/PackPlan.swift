@@ -5,21 +5,21 @@ import Measuring
 import SystemPackage
 import Workbench
 
-/// How much is measured, where, and with which records.
+/// The extent, the directory and the records of a run.
 struct PackPlan {
   let directory: FilePath
   let rounds: Int
-  /// Of the large cache; the one at its limit has room for a fifth as many.
+  /// The number of records in the large cache. The cache at its limit has room for a fifth of them.
   let records: Int
   let isQuick: Bool
 
   static let payloadByteCount = 128
   static let keyByteCount = 24
-  /// What a record counts against a size limit.
+  /// The bytes that a record counts against a size limit.
   static let logicalByteCount = payloadByteCount + RecordHeader.byteCount
   static let payload = payload(payloadByteCount)
 
-  /// A payload that nothing compresses.
+  /// Returns an incompressible payload.
   static func payload(_ byteCount: Int) -> Data {
     var generator = SplitMix(seed: 1)
     return Data((0..<byteCount).map { _ in UInt8.random(in: 0 ... .max, using: &generator) })
@@ -31,7 +31,7 @@ struct PackPlan {
 
   static func key(_ number: Int) -> BlobKey { keys(from: number, count: 1)[0] }
 
-  /// No durability, no limit, nothing that expires.
+  /// Returns a configuration without durability, limits, or expiry.
   static func configuration(isPacked: Bool = true) -> BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
     configuration.packing = isPacked ? .upTo(8 << 10) : .off
@@ -42,7 +42,7 @@ struct PackPlan {
   }
 
   static func fill(_ store: BlobStore, from first: Int = 0, count: Int, _ payload: Data = payload) throws {
-    // A part at a time, so that the keys of a million do not lie in memory.
+    // Stores the keys in parts, so that a million keys do not occupy memory.
     for part in stride(from: first, to: first + count, by: 10_000) {
       for key in keys(from: part, count: min(10_000, first + count - part)) {
         try store.store(payload, for: key, ttl: .seconds(Int64.max))

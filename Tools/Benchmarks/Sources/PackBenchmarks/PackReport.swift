@@ -2,7 +2,7 @@ import Foundation
 import Measuring
 import Workbench
 
-/// What the numbers depend on, besides the code.
+/// The conditions besides the code that influence the results.
 struct PackConditions: Encodable {
   let type = "conditions"
   let system = ProcessInfo.processInfo.operatingSystemVersionString
@@ -10,7 +10,8 @@ struct PackConditions: Encodable {
   let user = geteuid()
   let rounds: Int
   let records: Int
-  /// The averages of the last minute, when the run began and ended: above the number of processors, others were at work.
+  /// The load averages of the last minute at the start and the end. Above the number of processors, there was other
+  /// load.
   let loadBefore = load()
   var loadAfter = 0.0
 
@@ -20,7 +21,7 @@ struct PackConditions: Encodable {
   }
 }
 
-/// The results of a run, with the promises that they keep or break.
+/// The results of a run, compared with the limits.
 struct PackReport {
   private let conditions: PackConditions
   private let figures: [PackFigure]
@@ -38,7 +39,7 @@ struct PackReport {
     figures.filter { figure in limit(of: figure)?.isMissed(by: figure.median) ?? false }
   }
 
-  /// The conditions and a table, in which the middle of the values is their median.
+  /// The conditions and a table, which shows the quartiles of the values.
   var text: String {
     let rows = figures.map { figure in
       let quartiles = Quartiles(of: figure.values)
@@ -75,7 +76,7 @@ struct PackReport {
     let maximum, minimum: Double?
   }
 
-  /// One object per line: the conditions, then the figures.
+  /// Returns one object per line: first the conditions, then the figures.
   func json() throws -> Data {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -2,9 +2,10 @@ import Foundation
 import SystemPackage
 import Workbench
 
-/// The last sequence that a packed record was given. Each record that is written takes the next one, be it stored or moved.
+/// The last sequence number of a packed record. Each write takes the next number, whether the record is stored or
+/// moved.
 enum PackSequence {
-  /// Where the control file has it: Spec/ControlFile.md.
+  /// The offset of the sequence in the control file: Spec/ControlFile.md.
   private static let offset: UInt64 = 520
 
   static func current(in directory: FilePath) throws -> Int {

@@ -15,7 +15,7 @@ import Workbench
   import Android
 #endif
 
-/// What is done in a process of its own.
+/// A task that a worker process performs.
 enum PackTask: String, CaseIterable {
   case load
   case replace
@@ -24,7 +24,7 @@ enum PackTask: String, CaseIterable {
   var title: String { self == .load ? "loads" : "stores" }
 }
 
-/// Works when it is told to, and says how long that took: a line in, a line out.
+/// Performs tasks on request and reports their times: one line of input, one line of output.
 struct PackWorker {
   private let store: BlobStore
 
@@ -63,10 +63,10 @@ struct PackWorker {
     }
   }
 
-  /// Of this process, in seconds.
+  /// Returns the processor time of this process in seconds.
   private static func processorTime() -> Double {
     var time = timespec()
-    // Fails only for clocks and pointers that do not exist.
+    // Fails only for invalid clocks and pointers.
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
     return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
   }

@@ -1,18 +1,18 @@
 import ArgumentParser
 
-/// What is measured.
+/// The subject of a measurement.
 enum Subject: String, CaseIterable, ExpressibleByArgument {
-  /// Stores that are on the medium when they return, in a pack beside in a file.
+  /// Stores that are durable when they return, in a pack and in a file.
   case full
-  /// Stores of many blobs together, beside one after the other.
+  /// Batches of stores, compared with individual stores.
   case batches
-  /// The stripe of a record in a file, as a word in memory beside as a lock of a byte.
+  /// The stripe of a record in a file, as a word in memory and as a lock of a byte.
   case lock
-  /// Two processes beside one.
+  /// Two processes, compared with one.
   case processes
   /// A cache at its limit.
   case churn
-  /// A large cache: its bytes on disk, its opening, its collection.
+  /// The disk space, the opening and the collection of a large cache.
   case large
 
   var title: String {

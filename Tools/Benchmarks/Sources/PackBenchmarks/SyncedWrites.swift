@@ -3,8 +3,7 @@ import Foundation
 import SystemPackage
 import Workbench
 
-/// Writes one behind the other into a file that has its blocks, each brought to the medium: the calls of a `full` store in a pack,
-/// by C.
+/// Sequential writes into a preallocated file, each with a sync: the system calls of a `full` store in a pack, in C.
 final class SyncedWrites {
   private let file: Int32
   private let bytes: [UInt8]

@@ -2,7 +2,7 @@ import Foundation
 import SystemPackage
 import Workbench
 
-/// What two processes get done on one directory, to what one does.
+/// The throughput of two processes on one directory, relative to one process.
 struct TwoProcesses {
   private let workers: [WorkerProcess]
   private let plan: PackPlan
@@ -25,7 +25,7 @@ struct TwoProcesses {
         for worker in chosen { try worker.begin(task, plan.isQuick ? 200 : task.operations, residents(plan)) }
         times[index] = try chosen.map { try $0.times() }
       }
-      // The first opens the directory.
+      // The first round opens the directory.
       guard round > 0 else { continue }
       let (one, two) = (times[0][0], times[1])
       ratios.append(2 * one.elapsed / max(two[0].elapsed, two[1].elapsed))
@@ -41,9 +41,9 @@ struct TwoProcesses {
 
 private func residents(_ plan: PackPlan) -> Int { plan.isQuick ? 500 : 100_000 }
 
-/// A worker, from the side of who tells it what to do.
+/// The parent's side of a worker process.
 private final class WorkerProcess {
-  /// In seconds.
+  /// Times in seconds.
   struct Times {
     let elapsed, processor: Double
   }
@@ -61,7 +61,7 @@ private final class WorkerProcess {
   }
 
   deinit {
-    // The end of its input ends it.
+    // The worker exits at the end of its input.
     try? input.fileHandleForWriting.close()
     process.waitUntilExit()
   }

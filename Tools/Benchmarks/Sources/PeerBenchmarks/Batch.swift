@@ -4,13 +4,13 @@ import Foundation
 import Measuring
 import Workbench
 
-/// One key in the forms that peers take it in, and what is stored under it.
+/// A key in the forms that the peers need, and its payload.
 struct Entry: Sendable {
   let key: BlobKey
   let raw: raw_key
   let name: String
   let payload: Payload
-  /// Which of the payloads it is.
+  /// The index of the payload.
   let payloadNumber: Int
 
   func withKeyBytes<Answer>(_ body: (UnsafeRawBufferPointer) throws -> Answer) rethrows -> Answer {
@@ -18,12 +18,12 @@ struct Entry: Sendable {
   }
 }
 
-/// What a turn works on: the same for all.
+/// The entries of a turn, which are the same for all peers.
 struct Batch: Sendable {
   let entries: [Entry]
-  /// What `churn` removes, one for each that it stores.
+  /// The entries that `churn` removes, one for each entry that it stores.
   let leaving: [Entry]
-  /// Whether loads look at each byte, which is not to be measured.
+  /// A Boolean value that indicates whether loads verify each byte, which must not be measured.
   let isVerified: Bool
 
   init(_ entries: [Entry], leaving: [Entry] = [], isVerified: Bool = false) {
@@ -35,12 +35,13 @@ struct Batch: Sendable {
 
 struct Payload: Sendable {
   let bytes: Data
-  /// The payload after 64 bytes of a header, for files of both.
+  /// The payload after a header of 64 bytes, for files that contain both.
   let record: Data
 
   static let headerSize = 64
 
-  /// Both in one place, so that all peers have the payload at the same address: how fast the kernel copies it, depends on that.
+  /// Stores the header and the payload contiguously, so that all peers use the payload at the same address, which
+  /// affects the kernel's copy speed.
   init(_ payload: Data) {
     let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.headerSize + payload.count, alignment: 16)
     memory[..<Self.headerSize].initializeMemory(as: UInt8.self, repeating: 0)
@@ -54,17 +55,16 @@ struct Payload: Sendable {
   }
 }
 
-/// Payloads of one size, as images and music are: nothing compresses them.
+/// Incompressible payloads of one size, such as those of images and music.
 struct Payloads: Sendable {
   let size: Int
-  /// Of each key.
   private let keyByteCount: Int
   private let all: [Payload]
 
   init(size: Int, keyByteCount: Int = Keys.longest) {
     self.size = size
     self.keyByteCount = keyByteCount
-    // So many different ones that a block of a database holds none twice, nor a window that a compressor looks back on.
+    // There are so many payloads that neither a database block nor a compressor's window contains one twice.
     let count = max(min((256 << 10) / max(size, 1), 2048), 4)
     var generator = SplitMix(seed: UInt64(size))
     all = (0..<count).map { _ in
@@ -75,7 +75,7 @@ struct Payloads: Sendable {
     }
   }
 
-  /// The entries number `first` to `first + count` of an endless sequence without repetitions.
+  /// Returns the entries number `first` to `first + count` of an endless sequence without repetitions.
   func entries(from first: Int, count: Int) -> [Entry] {
     let keys = Keys(from: first, count: count, byteCount: keyByteCount)
     return (0..<count).map { index in
@@ -86,13 +86,13 @@ struct Payloads: Sendable {
     }
   }
 
-  /// Entries of a range that lie anywhere in it, each time others; one may be among them twice.
+  /// Returns random entries of a range, which may include an entry twice.
   func entries(
     scatteredOver range: Range<Int>, count: Int, using generator: inout SplitMix
   ) -> [Entry] {
     (0..<count).flatMap { _ in entries(from: Int.random(in: range, using: &generator), count: 1) }
   }
 
-  /// One after the other, for other processes to read.
+  /// All payloads in succession, for other processes to read.
   var file: Data { all.reduce(into: Data()) { $0 += $1.bytes } }
 }

@@ -1,7 +1,7 @@
-/// The results with one thread as a picture: a row of bars for each peer, a block for each work and size.
+/// The single-thread results as an image, with a row of bars for each peer and a block for each work and size.
 ///
-/// Scalable Vector Graphics 1.1. Bars of one block are in proportion to each other; the longest fills the block. Colours
-/// follow the reader's choice of light or dark, and there is no background.
+/// The format is Scalable Vector Graphics 1.1. Bars of a block are in proportion to each other, and the longest fills
+/// the block. Colours follow the reader's light or dark mode, and the background is transparent.
 struct Chart {
   private enum Size {
     static let margin = 12
@@ -12,7 +12,7 @@ struct Chart {
     static let bar = 11
     static let line = 15
     static let title = 34
-    /// Room right of the longest bar for its number.
+    /// The space for the number to the right of the longest bar.
     static let number = 62
   }
 
@@ -124,7 +124,7 @@ struct Chart {
     return size.isMultiple(of: 1 << 10) ? "\(size >> 10) KiB" : "\(size) B"
   }
 
-  /// Three digits or so.
+  /// Returns a number with approximately three digits.
   private static func short(_ value: Double) -> String {
     value >= 100 ? "\(Int(value.rounded()))" : value >= 10 ? "\((value * 10).rounded() / 10)" : fixed(value)
   }

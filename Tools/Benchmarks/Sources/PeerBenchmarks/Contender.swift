@@ -3,28 +3,26 @@ import Foundation
 import Synchronization
 import Workbench
 
-/// A peer at work in a directory of its own.
+/// A peer that works in a separate directory.
 protocol Contender: AnyObject {
   var peer: Peer { get }
-  /// Does the work once for each entry, which threads divide among themselves.
+  /// Performs the work once for each entry, and divides the entries among threads.
   ///
-  /// - Returns: microseconds, from the first thread's start to the last one's end.
+  /// - Returns: The microseconds from the start of the first thread to the end of the last one.
   func perform(_ work: Work, _ batch: Batch, threads: Int) throws -> Double
-  /// Stores the entries that must be there before a measurement.
+  /// Stores the entries that must exist before a measurement.
   ///
-  /// - Parameter notesUses: whether a load of them has to note the use, where there is such a thing.
+  /// - Parameter notesUses: A Boolean value that indicates whether loads must record the use, if the peer can.
   func fill(_ entries: [Entry], notesUses: Bool) throws
-  /// Leaves the directory as it is between two runs of a program.
+  /// Closes the directory, as between two runs of a program.
   func close() throws
 }
 
-/// A storage engine in this process.
-///
-/// It is closed by its release.
+/// A storage engine in this process, which its deinitializer closes.
 protocol Engine: AnyObject {
-  /// What one thread at a time works with: the engine itself, or a connection to it.
+  /// Returns a session for one thread at a time: the engine itself, or a connection to it.
   func session() throws -> any Session
-  /// Drops what would answer loads without the disk.
+  /// Drops caches that would answer loads without the disk.
   func forget()
 }
 
@@ -34,11 +32,11 @@ extension Engine {
 
 protocol Session: AnyObject, Sendable {
   func store(_ entry: Entry) throws
-  /// Leaves what a store of a new key leaves, as fast as it can.
+  /// Leaves the state that a store of a new key leaves, by the fastest means.
   func fill(_ entry: Entry, notesUses: Bool) throws
   func replace(_ entry: Entry) throws
   func load(_ entry: Entry) throws -> Data?
-  /// A load that notes the use.
+  /// Loads an entry and records the use.
   func loadTouching(_ entry: Entry) throws -> Data?
   func remove(_ entry: Entry) throws
 }
@@ -79,7 +77,7 @@ final class EngineContender: Contender {
     engine?.forget()
   }
 
-  /// Opens for each entry anew; the closing is not measured.
+  /// Opens the engine again for each entry. Closing is not measured.
   private func openAgain(_ batch: Batch) throws -> Double {
     try batch.entries.reduce(0) { sum, entry in
       close()
@@ -134,9 +132,9 @@ extension Session {
 
 // MARK: - Threads
 
-/// Begins when all threads are there.
+/// Runs the work in threads, and starts it when all threads are ready.
 ///
-/// - Returns: microseconds from the first one's start to the last one's end.
+/// - Returns: The microseconds from the start of the first thread to the end of the last one.
 private func inThreads(_ count: Int, _ work: @escaping @Sendable (Int) throws -> Void) throws -> Double {
   struct Progress {
     var start: ContinuousClock.Instant?

@@ -2,14 +2,14 @@ import Foundation
 import SystemPackage
 import Workbench
 
-/// Python's diskcache: a process that does the same turns, takes their time itself, and answers with it.
+/// Python's diskcache in a process that performs the same turns, and measures and returns their times.
 ///
-/// A line of JSON is a request or an answer; `diskcache_rounds.py` is the other side.
+/// Requests and responses are lines of JSON; `diskcache_rounds.py` is the other side.
 final class DiskCacheContender: Contender {
   private struct Request: Encodable {
     let work: String
     let keys: [String]
-    /// Which payload goes under each key.
+    /// The index of the payload for each key.
     let payloads: [Int]
     let leaving: [String]
     let threads: Int
@@ -28,7 +28,7 @@ final class DiskCacheContender: Contender {
   private var unread = Data()
 
   init(directory: FilePath, _ payloads: Payloads, _ python: Python) throws {
-    // A process that is gone is an error of the write, not a signal.
+    // A write to an exited process must fail with an error instead of a signal.
     signal(SIGPIPE, SIG_IGN)
     let file = directory.string + ".payloads"
     try payloads.file.write(to: URL(fileURLWithPath: file))
@@ -76,7 +76,7 @@ final class DiskCacheContender: Contender {
   }
 
   private func end() {
-    // It ends with its input. What cannot be closed is closed already.
+    // The process exits at the end of its input. Closing fails only if the pipe is already closed.
     try? requests.fileHandleForWriting.close()
     process.waitUntilExit()
   }

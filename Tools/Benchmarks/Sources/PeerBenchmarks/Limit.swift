@@ -1,14 +1,14 @@
 import Foundation
 
-/// A promise: how much longer than a peer the store may take, with one thread.
+/// A promise that limits the ratio of the store's time to a peer's time, with one thread.
 struct Limit: Decodable {
   let work: String
   let peer: String
-  /// Whose promise it is: `packs`; nil for that of the store without.
+  /// The peer that makes the promise, such as `packs`, or `nil` for the store without packs.
   let subject: String?
-  /// Payload sizes in bytes that it is for; nil for all.
+  /// The range of payload sizes in bytes, or `nil` for all sizes.
   let fromBytes, toBytes: Int?
-  /// The largest median ratio; of `disk`, the store's bytes on disk per byte.
+  /// The maximum median ratio. For `disk`, the maximum bytes on disk per stored byte.
   let maximum: Double
 
   static func read(from path: String) throws -> [Limit] {

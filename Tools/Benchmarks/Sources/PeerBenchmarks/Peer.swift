@@ -3,29 +3,29 @@ import BlobStore
 import Foundation
 import SystemPackage
 
-/// Who takes part.
+/// A participant of the comparison.
 enum Peer: String, CaseIterable, ExpressibleByArgument {
   /// This library's store.
   case blobStore = "blobstore"
-  /// The same with small records in packs.
+  /// This library's store with small records in packs.
   case packs
-  /// The same with packs that are read from memory.
+  /// This library's store with packs that are read through a memory mapping.
   case packsMapped = "packs-mapped"
-  /// The system calls that this library's store makes, in C.
+  /// The system calls of this library's store, in C.
   case calls
   /// System calls in C.
   case raw
-  /// Foundation's atomic write of whole files, as SPTPersistentCache does it, with an NSCache in front.
+  /// Foundation's atomic write of whole files, as in SPTPersistentCache, with an NSCache in front.
   case foundation
   case sqliteNormal = "sqlite-normal"
   case sqliteOff = "sqlite-off"
   case lmdb
   case levelDB = "leveldb"
   case rocksDB = "rocksdb"
-  /// Python's.
+  /// Python's diskcache.
   case diskCache = "diskcache"
 
-  /// As it is named in tables and charts.
+  /// The name in tables and charts.
   var title: String {
     switch self {
     case .blobStore: "BlobStore"
@@ -43,7 +43,7 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
     }
   }
 
-  /// What the numbers depend on: how each is set up, and what it does besides.
+  /// The configuration and the additional features that influence the results.
   var settings: String {
     switch self {
     case .blobStore: "durability none, sharing shared, 8 GiB at most, checksummed: written, and compared by each load"
@@ -62,7 +62,7 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
     }
   }
 
-  /// Whether it has a load that notes the use.
+  /// A Boolean value that indicates whether the peer has a load that records the use.
   var notesUses: Bool {
     switch self {
     case .blobStore, .packs, .packsMapped, .calls, .raw, .foundation, .sqliteNormal, .sqliteOff: true
@@ -70,33 +70,34 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
     }
   }
 
-  /// Whether it waits for the medium, if only now and then, and so for bytes of others that are still to be written.
+  /// A Boolean value that indicates whether the peer can wait for the medium, and so also for others' unwritten
+  /// bytes.
   var syncs: Bool { [.foundation, .sqliteNormal, .diskCache].contains(self) }
 
   func does(_ work: Work) -> Bool {
     switch work {
     case .loadTouching: notesUses
-    // Those calls are for single records: how a cache begins and what it leaves is its own.
+    // The system calls cover only single records; opening and closing a cache have no counterpart.
     case .open, .disk: self != .calls
     default: true
     }
   }
 }
 
-/// Where a peer lies that is not linked.
+/// The location of diskcache, which is not linked.
 struct Python {
   let interpreter: String
-  /// `diskcache_rounds.py`.
+  /// The path of `diskcache_rounds.py`.
   let script: String
 }
 
-/// Why a peer takes no part.
+/// The reason why a peer does not participate.
 struct PeerAbsence: Error {
   let reason: String
 }
 
 extension Peer {
-  /// - Throws: `PeerAbsence`.
+  /// - Throws: `PeerAbsence` if the peer cannot participate.
   func contender(in directory: FilePath, _ payloads: Payloads, _ python: Python?) throws -> any Contender {
     switch self {
     case .blobStore: return try EngineContender(self) { try BlobStoreEngine(directory: directory) }

@@ -117,7 +117,7 @@ struct PeerBenchmarkCommand: ParsableCommand {
   private func measure() throws {
     let limits = try limits.map(Limit.read) ?? []
     let workspace = try Workspace(in: directory)
-    // While they may be written to.
+    // Opened while the process still has the permission to write.
     let (jsonFile, svgFile) = (try json.map(Self.openOutput), try svg.map(Self.openOutput))
     if let user { try ServiceUser.become(user, owning: workspace.path) }
     let plan = Plan(
@@ -156,7 +156,7 @@ struct PeerBenchmarkCommand: ParsableCommand {
     return String(cString: raw_file_system(descriptor))
   }
 
-  /// Opens a file, and leaves it as it is until there is something to write.
+  /// Opens a file without truncating it, so that it stays unchanged until there is a result to write.
   private static func openOutput(_ path: String) throws -> FileHandle {
     if !FileManager.default.fileExists(atPath: path) { try Data().write(to: URL(fileURLWithPath: path)) }
     return try FileHandle(forWritingTo: URL(fileURLWithPath: path))

@@ -2,7 +2,7 @@ import Foundation
 import Measuring
 import Workbench
 
-/// What the numbers depend on, besides the code.
+/// The conditions besides the code that influence the results.
 struct Conditions: Encodable {
   let type = "conditions"
   let fileSystem: String
@@ -11,30 +11,31 @@ struct Conditions: Encodable {
   let user = geteuid()
   let rounds: Int
   let operations: Int
-  /// The averages of the last minute, when the run began and ended: above the number of processors, others were at work.
+  /// The load averages of the last minute at the start and the end. Above the number of processors, there was other
+  /// load.
   let loadBefore: Double
   var loadAfter = 0.0
 
-  /// Processes that ran or wanted to, on the average of the last minute.
+  /// Returns the load average of the last minute.
   static func load() -> Double {
     var average = 0.0
     return getloadavg(&average, 1) == 1 ? average : .nan
   }
 }
 
-/// The results of a run, with the promises that they keep or break.
+/// The results of a run, compared with the limits.
 struct PeerReport {
   struct Line {
     let place: Place
     let peer: Peer
-    /// The median: microseconds, or bytes per byte.
+    /// The median, in microseconds or in bytes per byte.
     let value: Double
-    /// The store's values divided by the peer's, round by round; nil where there are none of the store's, or none but.
+    /// The store's values divided by the peer's, by round, or `nil` if one of them is missing or both are the same.
     let ratios: Quartiles?
-    /// nil where nothing is promised.
+    /// The limit, or `nil` if none applies.
     let limit: Double?
 
-    /// What a limit is for: bytes on disk are compared with those that were stored.
+    /// The value that a limit applies to. For `disk`, this is the number of bytes on disk per stored byte.
     var judged: Double? { place.work == .disk ? value : ratios?.median }
     var isMissed: Bool { if let limit, let judged { judged > limit } else { false } }
   }
@@ -67,7 +68,8 @@ struct PeerReport {
 // MARK: - Table
 
 extension PeerReport {
-  /// Aligned columns: microseconds are medians, the ratio of the store to the peer is the median of the rounds' ratios.
+  /// A table with aligned columns. Times are medians in microseconds; the ratio of the store to the peer is the
+  /// median of the rounds' ratios.
   var table: String {
     let titles = ["work", "bytes", "threads", "peer", "us", "ratio", "q1", "q3", "limit"]
     let rows = lines.map { line in
@@ -93,7 +95,7 @@ extension PeerReport {
   private struct Settings: Encodable {
     let type = "peer"
     let peer, title, settings: String
-    /// Why it took no part.
+    /// The reason why the peer did not participate.
     let skipped: String?
   }
 
@@ -103,12 +105,12 @@ extension PeerReport {
     let bytes, threads: Int
     let peer: String
     let microseconds, bytesPerByte: Double?
-    /// The store's to the peer's.
+    /// The ratio of the store's time to the peer's.
     let ratio, lowerQuartile, upperQuartile: Double?
     let limit: Double?
   }
 
-  /// One object per line: the conditions, then how each peer was set up, then what it needed.
+  /// Returns one object per line: the conditions, the settings of each peer, and the results.
   func json() throws -> Data {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -4,7 +4,7 @@ import Measuring
 import SystemPackage
 import Workbench
 
-/// How much is measured, and where.
+/// The extent and the directory of a run.
 struct Plan {
   let directory: FilePath
   let rounds: Int
@@ -14,51 +14,50 @@ struct Plan {
   let peers: [Peer]
   let filter: Set<Work>
   let python: Python?
-  /// Entries of the caches that `open` opens.
+  /// The number of entries in the caches that `open` opens.
   let manyEntries: Int
-  /// Bytes that each cache holds while it is worked on, and entries, whichever is less.
+  /// The maximum bytes and entries that each cache holds during the measurements. The lower one applies.
   let residentBytes, residentEntries: Int
-  /// What each cache has held and removed before, as a cache that evicts has. Then the store's recycling bin is full,
-  /// and the others have space to reuse.
+  /// The bytes and entries that each cache stored and removed before, as a cache with evictions has. They fill the
+  /// store's recycling bin, and give the others space to reuse.
   let formerBytes, formerEntries: Int
-  /// What the caches that `disk` measures are filled with.
+  /// The bytes and entries in the caches that `disk` measures.
   let filledBytes, filledEntries: Int
-  /// Of each key.
+  /// The bytes of each key.
   let keyByteCount: Int
-  /// Whether loads and replacements are of any residents, not of what was stored a moment ago. That lies in what a
-  /// log-structured peer has in memory.
+  /// A Boolean value that indicates whether loads and replacements use random residents instead of recently stored
+  /// entries, which a log-structured peer holds in memory.
   let scatters: Bool
-  /// Whether a `sync` puts the bytes of the other peers on the medium before a peer that syncs is timed. It takes a
-  /// while. After it each mapped page is written to as if for the first time, which costs a page fault.
+  /// A Boolean value that indicates whether a `sync` writes the other peers' bytes to the medium before a peer that
+  /// syncs is timed. It is slow, and afterwards the first write to each mapped page costs a page fault.
   let separates: Bool
 
   func includes(_ work: Work) -> Bool { filter.isEmpty || filter.contains(work) }
 }
 
-/// What is measured in one place of the table.
+/// The identity of a measurement in the table.
 struct Place: Hashable {
   let work: Work
-  /// The payload's size.
+  /// The payload's size in bytes.
   let bytes: Int
   let threads: Int
 }
 
-/// What was measured there.
+/// The results of one place of the table.
 struct Measurement {
   let place: Place
-  /// Microseconds per operation, one element a round; those of one round were measured one right after the other. Of
-  /// `disk`, one element: bytes per byte.
+  /// Microseconds per operation, with one element per round. The times of a round were measured in direct succession.
+  /// For `disk`, one element with bytes on disk per byte.
   var values: [Peer: [Double]] = [:]
 }
 
 /// All measurements of a run.
 ///
-/// Peers take turns in small rounds, each in the opposite order of the one before. So other work of the machine meets
-/// all of them alike. What others have left to be written is written before the turn of a peer that waits for the
-/// medium, lest it pay for them.
+/// Peers take turns in small rounds and in alternating order, so that other load on the machine affects all of them
+/// equally. Unwritten bytes of other peers are written before the turn of a peer that waits for the medium, because
+/// it would pay for them otherwise.
 struct PeerSuite {
   let plan: Plan
-  /// Called with what is about to be measured.
   let progress: (String) -> Void
 
   func run() throws -> (measurements: [Measurement], absences: [(Peer, PeerAbsence)]) {
@@ -101,7 +100,7 @@ struct PeerSuite {
 
   // MARK: - Rounds
 
-  /// Where the keys of one kind of work begin, far from those of the others.
+  /// The first key numbers of the kinds of work, which are far apart.
   private enum FirstKey {
     static let residents = 0
     static let lifecycle = 1 << 40
@@ -112,12 +111,12 @@ struct PeerSuite {
   private func rounds(_ peers: [Peer], size: Int) throws -> [Measurement] {
     progress("\(size) bytes")
     let payloads = Payloads(size: size, keyByteCount: plan.keyByteCount)
-    // A cache that has been used for a while has its subdirectories.
+    // Creates the subdirectories, as a cache has after some use.
     _ = try RawFilesEngine(directory: plan.directory.appending("rounds-\(Peer.blobStore.rawValue)"))
     let contenders = try peers.map { try contender($0, "rounds", payloads) }
-    // A turn writes 4 MiB or so at the most, lest it be the disk's queue that is measured.
+    // A turn writes at most about 4 MiB, because otherwise it would measure the disk's queue.
     let count = max(min(plan.operations, (4 << 20) / size), 4)
-    // `churn` takes the oldest, and the others last.
+    // `churn` removes the oldest entries; the other work uses the last ones.
     let leaving = plan.scatters ? plan.threads.count * (plan.rounds + 1) * count : 0
     let residents = max(min(plan.residentEntries, plan.residentBytes / size), count, 2 * leaving)
     let lasting = FirstKey.residents + leaving..<FirstKey.residents + residents
@@ -135,7 +134,7 @@ struct PeerSuite {
     var values: [Place: Measurement] = [:]
     var passes = 0
     var generator = SplitMix(seed: UInt64(size))
-    // The first round warms up, and looks at every byte that is loaded.
+    // The first round warms up and verifies every loaded byte.
     for round in 0...plan.rounds {
       for threads in plan.threads {
         if plan.separates { try sync() }
@@ -178,7 +177,7 @@ struct PeerSuite {
 
   // MARK: - Whole caches
 
-  /// A few keys, each loaded by a cache that is opened for it.
+  /// Opens a cache for each of a few keys, and loads the key.
   private func opening(_ peers: [Peer]) throws -> Measurement {
     let size = 128
     let payloads = Payloads(size: size, keyByteCount: plan.keyByteCount)
@@ -192,7 +191,7 @@ struct PeerSuite {
     progress("opening")
     let few = Batch((0..<5).map { all[$0 * (all.count / 5)] })
     var measurement = Measurement(place: Place(work: .open, bytes: size, threads: 1))
-    // Some peers sync when they open, which takes a while.
+    // The number of rounds is limited because some peers sync when they open, which is slow.
     for round in 0...min(plan.rounds, 11) {
       for index in turns(of: contenders.count, in: round) {
         let duration = try contenders[index].perform(.open, few, threads: 1) / Double(few.entries.count)
@@ -204,7 +203,7 @@ struct PeerSuite {
     return measurement
   }
 
-  /// One cache after the other, so that no more than one lies on the disk.
+  /// Fills and removes one cache after another, so that the disk holds only one.
   private func disk(_ peers: [Peer], size: Int) throws -> Measurement {
     progress("bytes on disk of \(size) bytes")
     let payloads = Payloads(size: size, keyByteCount: plan.keyByteCount)
@@ -215,7 +214,7 @@ struct PeerSuite {
       let contender = try contender(peer, "disk", payloads)
       try contender.fill(entries, notesUses: true)
       try contender.close()
-      // Some file systems give blocks only when they write.
+      // Some file systems allocate blocks only during writeback.
       try sync()
       let used = try allocatedBytes(below: plan.directory.appending("disk-\(peer.rawValue)"))
       measurement.values[peer] = [Double(used) / Double(count * size)]
@@ -224,12 +223,12 @@ struct PeerSuite {
     return measurement
   }
 
-  /// Bytes of all blocks, of directories too, as du(1) counts them.
+  /// Returns the bytes of all blocks, including directories, as du(1) counts them.
   private func allocatedBytes(below directory: FilePath) throws -> Int64 {
     func blocks(_ path: String) throws -> Int64 {
       var status = stat()
       try BenchmarkFailure.check(lstat(path, &status), path)
-      // In units of 512, whatever the file system's own are.
+      // The unit is always 512 bytes, independent of the file system's block size.
       return Int64(status.st_blocks) * 512
     }
     let root = directory.string

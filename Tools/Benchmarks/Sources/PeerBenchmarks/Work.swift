@@ -1,29 +1,29 @@
 import ArgumentParser
 
-/// What is measured, in the order in which a round does it: each leaves what the next one needs.
+/// A measured kind of work. The cases are in the order of a round, in which each one prepares the next one.
 enum Work: String, CaseIterable, ExpressibleByArgument {
-  /// A key that is new, with ttl 0 where there is such a thing.
+  /// Stores a new key, with a ttl of 0 if the peer supports it.
   case store
-  /// A load that has to note that the entry was used.
+  /// Loads an entry and must record its use.
   case loadTouching
-  /// A key that is there; with a ttl of its own, where there is such a thing.
+  /// Replaces an existing key, with a nonzero ttl if the peer supports it.
   case replace
-  /// A load that has nothing to note. It ends with the payload in memory of the caller's own.
+  /// Loads an entry without recording a use. The load ends with the payload in memory that the caller owns.
   case load
-  /// A load of a key that is not there.
+  /// Loads a missing key.
   case miss
   case remove
-  /// The oldest entry removed, and a new one stored: what a cache at its limit does.
+  /// Removes the oldest entry and stores a new one, as a cache at its limit does.
   case churn
-  /// A closed cache with many entries, opened, and the first load from it.
+  /// Opens a closed cache with many entries, and loads one of them.
   case open
-  /// Bytes that a filled and closed cache takes on disk, per byte of payload.
+  /// Bytes on disk of a filled and closed cache, per byte of payload.
   case disk
 
-  /// What a round does with the same keys, from their store to their removal.
+  /// The work of a round on the same keys, from their store to their removal.
   static let lifecycle: [Work] = [.store, .loadTouching, .replace, .load, .miss, .remove]
 
-  /// Whether later work of a round needs it, so that it cannot be left out.
+  /// A Boolean value that indicates whether later work of a round depends on this work, so that it cannot be skipped.
   var changesWhatIsThere: Bool { self == .store || self == .replace || self == .remove }
 
   var writes: Bool { changesWhatIsThere || self == .loadTouching || self == .churn }

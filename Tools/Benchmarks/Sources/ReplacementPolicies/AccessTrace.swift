@@ -5,10 +5,10 @@ package import Measuring
 package struct AccessTrace: Sendable {
   package let name: String
   package let keys: [Int]
-  /// Of the key of each request.
+  /// The weight of each request's key.
   package let weights: [Int]
 
-  /// - Parameter weights: of each request; the first of a key holds. nil for one each.
+  /// - Parameter weights: The weight of each request, or `nil` for a weight of 1. The first weight of a key applies.
   package init(name: String, keys: [Int], weights: [Int]? = nil) {
     self.name = name
     self.keys = keys
@@ -25,7 +25,7 @@ package struct AccessTrace: Sendable {
       ?? [Int](repeating: 1, count: keys.count)
   }
 
-  /// Of all keys, each once.
+  /// The sum of the weights of all distinct keys.
   package var weightOfKeys: Int {
     var seen: Set<Int> = []
     return zip(keys, weights).reduce(0) { seen.insert($1.0).inserted ? $0 + $1.1 : $0 }
@@ -36,7 +36,7 @@ package struct AccessTrace: Sendable {
   package var meanWeight: Int { weightOfKeys / max(keyCount, 1) }
 }
 
-/// Ranks by Zipf's law: rank r, from 0, with a weight of 1 / (r + 1) ^ exponent.
+/// A Zipf distribution of ranks: rank r, from 0, has a weight of 1 / (r + 1) ^ exponent.
 package struct ZipfDistribution {
   private let cumulative: [Double]
 
@@ -60,7 +60,7 @@ package struct ZipfDistribution {
 }
 
 extension AccessTrace {
-  /// Popularity by Zipf's law, which does not change.
+  /// Returns a trace with a constant Zipf popularity.
   package static func zipf(_ exponent: Double, keyCount: Int, length: Int) -> AccessTrace {
     let distribution = ZipfDistribution(count: keyCount, exponent: exponent)
     var generator = SplitMix(seed: 1)
@@ -68,7 +68,7 @@ extension AccessTrace {
       name: "zipf \(exponent)", keys: (0..<length).map { _ in distribution.next(using: &generator) })
   }
 
-  /// Zipf, with scans over keys that never come again: of every five accesses, two are a scan's.
+  /// Returns a Zipf trace with scans over keys that occur only once, in which two of five accesses belong to a scan.
   package static func zipfWithScans(keyCount: Int, length: Int, scanLength: Int) -> AccessTrace {
     let distribution = ZipfDistribution(count: keyCount, exponent: 0.99)
     var generator = SplitMix(seed: 2)
@@ -82,7 +82,7 @@ extension AccessTrace {
     return AccessTrace(name: "zipf and scans", keys: Array(keys.prefix(length)))
   }
 
-  /// Zipf whose popular keys are other ones after each tenth of the trace.
+  /// Returns a Zipf trace whose popular keys change after each tenth.
   package static func shiftingZipf(keyCount: Int, length: Int) -> AccessTrace {
     let distribution = ZipfDistribution(count: keyCount, exponent: 0.99)
     var generator = SplitMix(seed: 3)
@@ -91,12 +91,12 @@ extension AccessTrace {
       keys: (0..<length).map { distribution.next(using: &generator) + $0 / max(length / 10, 1) * keyCount })
   }
 
-  /// A loop: all keys in one order, again and again.
+  /// Returns a loop: all keys in a fixed order, repeatedly.
   package static func loop(keyCount: Int, length: Int) -> AccessTrace {
     AccessTrace(name: "loop of \(keyCount)", keys: (0..<length).map { $0 % keyCount })
   }
 
-  /// A loop that takes turns with Zipf, a thousand accesses each.
+  /// Returns a trace that alternates between a loop and Zipf after a thousand accesses each.
   package static func zipfAndLoop(keyCount: Int, loopCount: Int, length: Int) -> AccessTrace {
     let distribution = ZipfDistribution(count: keyCount, exponent: 0.99)
     var generator = SplitMix(seed: 4)

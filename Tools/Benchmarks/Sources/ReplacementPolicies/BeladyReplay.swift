@@ -1,10 +1,11 @@
-/// Belady: what is asked for again last goes first, which only a replay can know; what comes back later still is not taken
-/// in at all. For keys of one weight, no policy hits more.
+/// Belady's algorithm, which evicts the key with the latest next use.
+///
+/// A key whose next use is even later is not admitted. For keys of one weight, no policy has more hits.
 package enum BeladyReplay {
   package static func hits(on trace: AccessTrace, capacity: Int) -> HitCount {
     let nextUses = trace.nextUses
     var count = HitCount()
-    // The next use of each entry; the heap has stale ones too.
+    // The next use of each entry. The heap may also contain stale elements.
     var entries: [Int: Int] = [:]
     var heap = LatestFirst()
     var used = 0
@@ -38,7 +39,7 @@ package enum BeladyReplay {
 }
 
 extension AccessTrace {
-  /// For each access, which one asks for its key next; `Int.max` for none.
+  /// The index of the next access to the same key for each access, or `Int.max` if the key is not accessed again.
   fileprivate var nextUses: [Int] {
     var result = [Int](repeating: .max, count: keys.count)
     var last: [Int: Int] = [:]
@@ -50,7 +51,7 @@ extension AccessTrace {
   }
 }
 
-/// A heap that gives the latest next use.
+/// A max-heap by next use.
 private struct LatestFirst {
   struct Element {
     let nextUse: Int

@@ -1,4 +1,4 @@
-/// The oldest goes first, used or not.
+/// FIFO: evicts the oldest entry, independent of its uses.
 package struct FIFOPolicy: ReplacementPolicy {
   private let capacity: Int
   private var entries = KeyQueues(queueCount: 1)

@@ -1,22 +1,22 @@
-/// Keys in any number of queues, in arrays: what most policies here are made of.
+/// A number of key queues in arrays, on which most of these policies are based.
 struct KeyQueues {
   struct Queue {
     fileprivate(set) var first = -1
     fileprivate(set) var last = -1
-    /// Of all its keys together.
+    /// The sum of the weights of its keys.
     fileprivate(set) var weight = 0
 
     var isEmpty: Bool { first < 0 }
   }
 
-  /// The place of each key that is in a queue.
+  /// The slot of each queued key.
   private(set) var slots: [Int: Int] = [:]
   private var keys: [Int] = []
   private var weights: [Int] = []
   private var next: [Int] = []
   private var previous: [Int] = []
   private var free: [Int] = []
-  /// What the policy remembers of each place: a queue's number, a count of uses.
+  /// The policy's data for each slot, such as a queue number or a use count.
   var marks: [Int] = []
   var queues: [Queue]
 
@@ -28,10 +28,9 @@ struct KeyQueues {
   func weight(at slot: Int) -> Int { weights[slot] }
   func before(_ slot: Int) -> Int { previous[slot] }
 
-  /// Of all keys in all queues.
   var weight: Int { queues.reduce(0) { $0 + $1.weight } }
 
-  /// Puts a new key first.
+  /// Inserts a new key at the front.
   mutating func insert(_ key: Int, weight: Int, in queue: Int) {
     let slot: Int
     if let reused = free.popLast() {

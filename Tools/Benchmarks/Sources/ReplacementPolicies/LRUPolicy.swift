@@ -1,4 +1,4 @@
-/// The least recently used goes first.
+/// LRU: evicts the least recently used entry.
 package struct LRUPolicy: ReplacementPolicy {
   private let capacity: Int
   private var entries = KeyQueues(queueCount: 1)

@@ -1,19 +1,19 @@
-/// A cache of keys without values, to count what a replacement policy hits.
+/// A cache of keys without values, which counts the hits of a replacement policy.
 package protocol ReplacementPolicy {
   /// - Parameters:
-  ///   - capacity: what all entries may weigh together, above zero.
-  ///   - entryCount: about how many entries that is.
+  ///   - capacity: The maximum total weight of the entries, above zero.
+  ///   - entryCount: The approximate number of entries for this capacity.
   init(capacity: Int, entryCount: Int)
 
-  /// Asks for a key, and takes it in where it is absent.
+  /// Requests a key, and admits it if it is absent.
   ///
-  /// - Parameter weight: the same each time, and no more than the capacity.
-  /// - Returns: whether it was there.
+  /// - Parameter weight: The key's constant weight, which does not exceed the capacity.
+  /// - Returns: A Boolean value that indicates whether the access is a hit.
   mutating func access(_ key: Int, weight: Int) -> Bool
 }
 
 extension ReplacementPolicy {
-  /// What the policy answers of a trace, from an empty cache on.
+  /// Returns the hits of the policy on a trace, starting with an empty cache.
   package static func hits(on trace: AccessTrace, capacity: Int) -> HitCount {
     let entryCount = max(1, capacity / max(trace.meanWeight, 1))
     var policy = Self(capacity: capacity, entryCount: entryCount)
@@ -26,7 +26,7 @@ extension ReplacementPolicy {
   }
 }
 
-/// Requests and hits, and what they weigh.
+/// The number of requests and hits, and their weights.
 package struct HitCount: Sendable {
   private var requests = 0
   private var hits = 0

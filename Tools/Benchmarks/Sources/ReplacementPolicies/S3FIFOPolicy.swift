@@ -1,14 +1,14 @@
-/// S3-FIFO: a small queue before the main queue, and a queue of ghosts. Only entries that are used again move from the
-/// small queue to the main one; the others leave the cache, and their keys become ghosts. A ghost that is asked for
-/// goes straight to the main queue.
+/// S3-FIFO: a small queue before the main queue, and a queue of ghosts.
+///
+/// Entries that are used again move from the small queue to the main queue; the others are evicted, and their keys
+/// become ghosts. A requested ghost is inserted directly into the main queue.
 ///
 /// Source: J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V. Rashmi, "FIFO Queues are All You Need for Cache Eviction", SOSP
-/// 2023, algorithm 1. It has the paper's parameters: a tenth for the small queue, as many ghosts as the main queue has
-/// entries.
+/// 2023, algorithm 1, with its parameters: a tenth for the small queue, and as many ghosts as main entries.
 package struct S3FIFOPolicy: ReplacementPolicy {
   private let capacity: Int
   private let smallCapacity: Int
-  /// Small, main.
+  /// The small queue and the main queue.
   private var entries = KeyQueues(queueCount: 2)
   private var ghosts = KeyQueues(queueCount: 1)
 

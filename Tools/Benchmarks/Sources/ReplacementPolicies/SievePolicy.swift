@@ -1,5 +1,7 @@
-/// SIEVE: a queue whose entries stay where they are. A hand walks from the oldest to the newest. It spares an entry
-/// once if that was used since the hand last came by, and evicts the rest.
+/// SIEVE: a queue whose entries keep their positions.
+///
+/// A hand moves from the oldest to the newest entry. It spares each entry once if it was used since the last pass of
+/// the hand, and evicts the rest.
 ///
 /// Source: Y. Zhang, J. Yang, Y. Yue, Y. Vigfusson, K. V. Rashmi, "SIEVE is Simpler than LRU: an Efficient Turn-Key
 /// Eviction Algorithm for Web Caches", NSDI 2024.

@@ -1,10 +1,11 @@
-/// W-TinyLFU: a small LRU window in front of a segmented LRU. An entry that leaves the window gets a place in the main
-/// part only if it was asked for more often than the one it would evict. A sketch counts that, and halves its counts
-/// now and then.
+/// W-TinyLFU: a small LRU window in front of a segmented LRU.
+///
+/// An entry that leaves the window is admitted to the main part only if it was requested more often than its victim,
+/// by a frequency sketch that halves its counts periodically.
 ///
 /// Source: G. Einziger, R. Friedman, B. Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM Transactions
-/// on Storage 13(4), 2017. It has the paper's parameters: a window of 1 %, 80 % of the main part protected, a sample of
-/// ten times the capacity. The window does not adapt.
+/// on Storage 13(4), 2017. The parameters are the paper's: a window of 1 %, 80 % of the main part protected, a sample
+/// of ten times the capacity. The window does not adapt.
 package struct WTinyLFUPolicy: ReplacementPolicy {
   private enum Part { static let (window, probation, protected) = (0, 1, 2) }
 
@@ -18,7 +19,7 @@ package struct WTinyLFUPolicy: ReplacementPolicy {
     self.init(capacity: capacity, sketch: FrequencySketch(capacity: entryCount))
   }
 
-  /// - Parameter sketch: counts what is asked for here, and perhaps in other caches.
+  /// - Parameter sketch: The sketch that counts the requests of this cache, and possibly of other caches.
   package init(capacity: Int, sketch: FrequencySketch) {
     windowCapacity = max(capacity / 100, 1)
     mainCapacity = capacity - windowCapacity
@@ -68,7 +69,7 @@ package struct WTinyLFUPolicy: ReplacementPolicy {
   }
 }
 
-/// How often keys were asked for lately, about: a count-min sketch of counters that go to 15.
+/// The approximate recent request frequency of keys: a count-min sketch with counters up to 15.
 package final class FrequencySketch {
   private static let rowCount = 4
   private let mask: Int
@@ -76,7 +77,7 @@ package final class FrequencySketch {
   private var counters: [UInt8]
   private var additions = 0
 
-  /// - Parameter capacity: entries that it tells apart; it forgets half after ten times as many uses.
+  /// - Parameter capacity: The number of entries to distinguish. Ten times as many uses halve the counts.
   package init(capacity: Int) {
     var width = 8
     while width < capacity * 2 { width *= 2 }

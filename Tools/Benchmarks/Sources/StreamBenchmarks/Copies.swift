@@ -5,7 +5,7 @@ import Measuring
 import SystemPackage
 import Workbench
 
-/// A large payload into the store and out of it, beside `cp`.
+/// Copies a large payload into the store and out of it, compared with `cp`.
 struct Copies {
   private let directory: FilePath
   private let byteCount: Int64
@@ -20,12 +20,12 @@ struct Copies {
   init(in directory: FilePath, byteCount: Int64, tool: String?, rounds: Int) throws {
     (self.directory, self.byteCount, self.tool, self.rounds) = (directory, byteCount, tool, rounds)
     var configuration = BlobStore.Configuration()
-    // Of records with a file each: PackBenchmarks has the others.
+    // Measures records that have a file each; PackBenchmarks measures packed records.
     configuration.packing = .off
     configuration.durability = .none
     configuration.limits.payload = .max
     store = try BlobStore(directory: directory.appending("cache"), configuration: configuration)
-    // Not zeros, which some file systems do not write.
+    // The bytes are not zeros, because some file systems do not write zeros.
     var generator = SplitMix(seed: 1)
     let piece = Data((0..<1 << 20).map { _ in UInt8.random(in: 0...255, using: &generator) })
     let file = try FileDescriptor.open(FilePath(source), .writeOnly, options: [.create], permissions: .ownerReadWrite)
@@ -34,11 +34,11 @@ struct Copies {
     }
   }
 
-  /// One way of a payload, and which `cp` it is held against.
+  /// A way to copy a payload, and the `cp` that it is compared with.
   private struct Way {
     let name: String
     let isOut: Bool
-    /// Of the throughput of `cp`; none for what is only shown beside.
+    /// The minimum throughput relative to `cp`, or 0 for a way that is only shown for comparison.
     var limit = 0.0
     let run: () throws -> Void
   }
@@ -89,7 +89,7 @@ struct Copies {
       for index in turns(of: ways.count, in: round) {
         try clear()
         let duration = try time { try ways[index].run() }
-        // The first brings the files into memory.
+        // The first round reads the files into the page cache.
         if round > 0 { times[index].append(duration) }
       }
     }
@@ -109,7 +109,7 @@ struct Copies {
 
   private func speed(_ times: [Double]) -> Double { Double(byteCount) / Quartiles(of: times).median / 1000 }
 
-  /// Takes away what the way before has made, and waits until nothing is written any more.
+  /// Removes the previous way's output, and waits until writeback ends.
   private func clear() throws {
     if FileManager.default.fileExists(atPath: copy) { try FileManager.default.removeItem(atPath: copy) }
     try store.remove("new", purging: true)
@@ -149,10 +149,10 @@ struct Copies {
     try BenchmarkFailure.require(process.terminationStatus == 0, "\(program) has failed")
   }
 
-  /// KiB of this process, at the most so far.
+  /// Returns the peak memory of this process in KiB.
   private func peakMemory() -> Int {
     var usage = rusage()
-    // RUSAGE_SELF, which is 0 on every platform, and of another type on each.
+    // RUSAGE_SELF is 0 on every platform, but its type differs.
     getrusage(0, &usage)
     #if canImport(Darwin)
       return usage.ru_maxrss / 1024

@@ -6,9 +6,9 @@ import Measuring
 import SystemPackage
 import Workbench
 
-/// Followers of a blob that is being written: how soon they have its bytes, what they cost the writer, and their memory.
+/// Followers of a blob that is being written: their latency, their cost for the writer, and their memory.
 struct Followers {
-  /// What the writer in another process appends, and how often.
+  /// The number of pieces that the writer in another process appends, and the pause between them in seconds.
   private static let pieces = 400
   private static let pause = 0.013
 
@@ -26,12 +26,12 @@ struct Followers {
 
   // MARK: In another process
 
-  /// Appends the time, again and again.
+  /// Appends the current time repeatedly.
   static func write(in directory: FilePath) throws {
     let store = try BlobStore(directory: directory)
     var writer = try store.openWriter(for: "times", visibility: .whileWriting)
     for _ in 0..<pieces {
-      // At no fixed place between two looks of the follower.
+      // The random part of the pause prevents a fixed phase between the writes and the follower's polls.
       Thread.sleep(forTimeInterval: pause + .random(in: 0..<0.01))
       try writer.append(withUnsafeBytes(of: DispatchTime.now().uptimeNanoseconds) { Data($0) })
     }
@@ -73,7 +73,7 @@ struct Followers {
     let store = try BlobStore(directory: directory)
     let piece = Data(repeating: 7, count: 64 << 10)
     var ratios: [Double] = []
-    // The pieces are few, and the rounds many: the writes themselves vary by more than what is looked for.
+    // The pieces are few and the rounds many, because the writes vary by more than the difference to measure.
     for round in 0...(rounds * 20) {
       var times = [Double](repeating: 0, count: 2)
       for way in turns(of: 2, in: round) {
@@ -99,7 +99,7 @@ struct Followers {
     ]
   }
 
-  /// As many tasks, each of which waits for the first byte.
+  /// Measures many tasks, each of which waits for the first byte.
   private func memory() throws -> [StreamResult] {
     let cache = try BlobCache(directory: directory)
     let answers = DispatchSemaphore(value: 0)
@@ -109,7 +109,7 @@ struct Followers {
       do {
         let writer = try await cache.openWriter(for: "many", visibility: .whileWriting)
         let readers = try await Self.readers(in: cache)
-        // Until all of them wait.
+        // The pause ends when all tasks wait.
         try await Task.sleep(for: .seconds(1))
         outcome.bytes = try residentBytes() - before
         let start = ContinuousClock.now
@@ -143,7 +143,7 @@ struct Followers {
     return readers
   }
 
-  /// What a task has found; read once it has ended.
+  /// The result of a task. Unchecked: read only after the task has ended.
   private final class Outcome: @unchecked Sendable {
     var bytes = 0
     var duration = Duration.zero

@@ -6,11 +6,11 @@ import Measuring
 import SystemPackage
 import Workbench
 
-/// Ranges of 64 KiB from a blob of 5 GiB.
+/// Reads ranges of 64 KiB from a blob of 5 GiB.
 struct Ranges {
   private static let rangeByteCount: Int64 = 64 << 10
   private static let byteCount: Int64 = 5 << 30
-  /// In one round of one way.
+  /// The number of reads in one round of one way.
   private static let reads = 500
 
   private let store: BlobStore
@@ -20,13 +20,13 @@ struct Ranges {
   init(in directory: FilePath, rounds: Int) throws {
     self.rounds = rounds
     var configuration = BlobStore.Configuration()
-    // Of records with a file each: PackBenchmarks has the others.
+    // Measures records that have a file each; PackBenchmarks measures packed records.
     configuration.packing = .off
     configuration.limits.payload = .max
     store = try BlobStore(directory: directory.appending("cache"), configuration: configuration)
     try store.store(Data(), for: "large", ttl: .seconds(100_000))
     path = try store.filePath(for: "large").string
-    // A hole, but for what is read: in the page cache, zeros are bytes like others.
+    // The payload is a hole, because the page cache treats its zeros like other bytes.
     let header = RecordHeader(
       ttl: 100_000, updateTime: UInt64(Date().timeIntervalSince1970), payloadSize: UInt64(Self.byteCount))
     let file = try FileDescriptor.open(FilePath(path), .writeOnly)
@@ -37,7 +37,7 @@ struct Ranges {
     }
   }
 
-  /// All over the blob, so that the processor's caches do not hold them all.
+  /// Returns an offset anywhere in the blob, so that the ranges do not all fit into the processor's caches.
   private func start(_ number: Int) -> Int64 { Int64(number * 7919 % 4096) << 20 }
 
   func measured() throws -> [StreamResult] {

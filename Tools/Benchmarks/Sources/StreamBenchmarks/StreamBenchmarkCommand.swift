@@ -58,14 +58,14 @@ struct StreamBenchmarkCommand: ParsableCommand {
   }
 }
 
-/// One comparison.
+/// The result of a comparison.
 struct StreamResult: CustomStringConvertible {
   let work: String
   let figures: String
-  /// Of the other side's time or throughput, or MiB.
+  /// The ratio to the baseline's time or throughput, or a size in MiB.
   let value: Double
   let limit: Double
-  /// Whether the value is to be at least the limit.
+  /// A Boolean value that indicates whether the limit is a minimum.
   let isLeast: Bool
 
   var isMissed: Bool { isLeast ? value < limit : value > limit }

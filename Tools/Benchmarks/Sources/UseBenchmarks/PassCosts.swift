@@ -6,11 +6,11 @@ import Measuring
 import SystemPackage
 import Workbench
 
-/// What an eviction takes longer that chooses by use: dry runs over one directory that would evict a tenth.
+/// Measures the additional time of evictions that choose by use, in dry runs that would evict a tenth of a directory.
 struct PassCosts {
   private static let payloadByteCount = 1024
   private static let recordByteCount = Int64(payloadByteCount + RecordHeader.byteCount)
-  /// So many update times, a second apart.
+  /// The number of update times, which are a second apart.
   private static let ages = 100
   private static let now: Int64 = 1_700_000_000
 
@@ -33,13 +33,13 @@ struct PassCosts {
         raw_populate(root, keys.raw, keys.raw.count, header, header.count, UInt64(Self.payloadByteCount)),
         "making \(keys.raw.count) records")
     }
-    // Makes the control file and counts the records; then the first store makes a file of uses for all.
+    // Creates the control file and counts the records. Then the first store creates a file of uses for all records.
     let store = try store(.frequency, limit: .max)
     _ = try store.collect()
     try store.store(Data(count: Self.payloadByteCount), for: "first", ttl: .seconds(1 << 32))
     var generator = SplitMix(seed: 1)
     for _ in 0..<records / 2 {
-      // A product of two is low more often than not.
+      // The product of two random numbers favours low numbers.
       let number = Int.random(in: 0..<records, using: &generator) * Int.random(in: 1...1000, using: &generator) / 1000
       _ = try store.load(Keys(from: number, count: 1).blob[0])
     }
@@ -53,7 +53,7 @@ struct PassCosts {
 
   private func store(_ eviction: BlobStore.Eviction, limit: Int64) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
-    // Of records with a file each: PackBenchmarks has the others.
+    // Measures records that have a file each; PackBenchmarks measures packed records.
     configuration.packing = .off
     configuration.durability = .none
     configuration.limits.size = limit
@@ -76,7 +76,7 @@ struct PassCosts {
         let duration = try time { evicted = try store.collect(options).evicted }
         try BenchmarkFailure.require(
           abs(Double(evicted) / Double(records) - 0.1) < 0.01, "\(eviction) would evict \(evicted) records")
-        // The first brings the directory into memory.
+        // The first round reads the directory into the page cache.
         if round > 0 { times[eviction, default: []].append(duration / 1e6) }
       }
     }

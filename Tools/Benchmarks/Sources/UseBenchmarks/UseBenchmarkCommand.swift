@@ -52,10 +52,10 @@ struct UseBenchmarkCommand: AsyncParsableCommand {
   }
 }
 
-/// What counting costs in one place.
+/// The cost of counting in one place.
 struct Cost: CustomStringConvertible {
   let place: String
-  /// Of `oldest` and of `frequency`.
+  /// The times of `oldest` and of `frequency`.
   let times: String
   /// A difference in nanoseconds, or a ratio.
   let value: Double

@@ -4,7 +4,7 @@ import Measuring
 import SystemPackage
 import Workbench
 
-/// What a use costs in a hit in memory and in a load from disk, in one process and in two at once.
+/// Measures the cost of a use in a memory hit and in a disk load, in one process and in two concurrent processes.
 struct UseCosts {
   private let workers: [WorkerProcess]
   private let rounds: Int
@@ -27,7 +27,7 @@ struct UseCosts {
         let chosen = workers.prefix(processes)
         for worker in chosen { try worker.begin(task, eviction) }
         let sum = try chosen.map { try $0.time() }.reduce(0, +)
-        // The first brings what it loads into memory.
+        // The first round reads the records into memory.
         if round > 0 { times[eviction, default: []].append(sum / Double(processes)) }
       }
     }
@@ -43,7 +43,7 @@ struct UseCosts {
   }
 }
 
-/// A worker, from the side of who tells it what to do.
+/// The parent's side of a worker process.
 private final class WorkerProcess {
   private let process = Process()
   private let input = Pipe()
@@ -58,7 +58,7 @@ private final class WorkerProcess {
   }
 
   deinit {
-    // The end of its input ends it.
+    // The worker exits at the end of its input.
     try? input.fileHandleForWriting.close()
     process.waitUntilExit()
   }
@@ -67,7 +67,7 @@ private final class WorkerProcess {
     try input.fileHandleForWriting.write(contentsOf: Data("\(task.rawValue) \(eviction.rawValue)\n".utf8))
   }
 
-  /// - Returns: nanoseconds.
+  /// - Returns: The time in nanoseconds.
   func time() throws -> Double {
     var line = Data()
     while let byte = try output.fileHandleForReading.read(upToCount: 1), byte.first != 0x0A { line += byte }

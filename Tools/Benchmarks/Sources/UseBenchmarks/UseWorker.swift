@@ -16,7 +16,7 @@ import Workbench
   import Android
 #endif
 
-/// What is done in a process of its own: loads from memory or from disk, in the one directory or the other.
+/// A task of a worker process: loads from memory or from disk.
 enum UseTask: String, CaseIterable {
   case memory
   case disk
@@ -24,15 +24,15 @@ enum UseTask: String, CaseIterable {
   var operations: Int { self == .memory ? 200_000 : 4000 }
 }
 
-/// Loads when it is told to, and says how long that took: a line in, a line out.
+/// Performs loads on request and reports their times: one line of input, one line of output.
 struct UseWorker {
   private let caches: [BlobStore.Eviction: BlobCache]
   private let trace: [BlobKey]
 
-  /// All fit into memory.
+  /// All keys fit into memory.
   static let keyCount = 8000
   private static let payload = Data(repeating: 7, count: 4096 - RecordHeader.byteCount)
-  /// Requests of a popular key are many.
+  /// The Zipf exponent, by which popular keys have many requests.
   private static let exponent = 0.99
 
   init(in directory: FilePath) throws {
@@ -52,7 +52,7 @@ struct UseWorker {
 
   private static func configuration(_ eviction: BlobStore.Eviction) -> BlobCache.Configuration {
     var configuration = BlobCache.Configuration()
-    // Of records with a file each: PackBenchmarks has the others.
+    // Measures records that have a file each; PackBenchmarks measures packed records.
     configuration.store.packing = .off
     configuration.store.durability = .none
     configuration.store.limits.eviction = eviction
@@ -61,7 +61,7 @@ struct UseWorker {
     return configuration
   }
 
-  /// Makes what all workers load: with a time to live, so that no load moves an update time.
+  /// Stores the records for all workers, with a time to live, so that no load changes an update time.
   static func prepare(_ directory: FilePath) throws {
     for eviction in BlobStore.Eviction.allCases {
       let store = try BlobStore(
@@ -81,7 +81,7 @@ struct UseWorker {
     }
   }
 
-  /// The processor time of one load.
+  /// Returns the processor time of one load.
   private func nanoseconds(_ task: UseTask, _ eviction: BlobStore.Eviction) async throws -> Double {
     guard let cache = caches[eviction] else { return 0 }
     var bytes = 0
@@ -96,17 +96,17 @@ struct UseWorker {
     return time / Double(keys.count)
   }
 
-  /// Of this process, in nanoseconds.
+  /// Returns the processor time of this process in nanoseconds.
   private static func processorTime() -> Double {
     var time = timespec()
-    // Fails only for clocks and pointers that do not exist.
+    // Fails only for invalid clocks and pointers.
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
     return Double(time.tv_sec) * 1e9 + Double(time.tv_nsec)
   }
 }
 
 extension Array {
-  /// The first index from which on a condition holds.
+  /// Returns the first index at which the condition holds, by binary search.
   fileprivate func partitioningIndex(where isBeyond: (Element) -> Bool) -> Int {
     var (low, high) = (0, count)
     while low < high {

@@ -1,17 +1,17 @@
 package import BlobRecord
 package import CRawFiles
 
-/// Keys for the store, and equal ones for raw system calls.
+/// Keys for the store, and the same keys for raw system calls.
 package struct Keys {
   package let raw: [raw_key]
   package let blob: [BlobKey]
 
-  /// The digits of the longest keys.
+  /// The maximum number of bytes of a key.
   package static let longest = 40
 
   /// - Parameters:
-  ///   - first: keys of disjoint ranges are different.
-  ///   - byteCount: of each key, 16 to 40.
+  ///   - first: The number of the first key. Disjoint ranges have different keys.
+  ///   - byteCount: The size of each key in bytes, from 16 to 40.
   package init(from first: Int, count: Int, byteCount: Int = longest) {
     var raw = [raw_key](repeating: raw_key(), count: count)
     raw_make_keys(UInt64(first), count, byteCount, &raw)

@@ -1,10 +1,11 @@
 internal import Foundation
 package import SystemPackage
 
-/// The user that services run as, without power over the files of others. This spares the store a call: a file that it
-/// could open as only its owner may is its own.
+/// An unprivileged user, such as services run as.
+///
+/// It spares the store a system call, because a file that only its owner can open must be the user's own.
 package enum ServiceUser {
-  /// Makes the process that of a user for good, and a directory theirs. Only the superuser can.
+  /// Changes the process permanently to a user who also gets the directory, which requires the superuser.
   package static func become(_ user: UInt32, owning directory: FilePath) throws {
     try BenchmarkFailure.check(chown(directory.string, user, user), "chown of \(directory)")
     try BenchmarkFailure.check(setgroups(0, nil), "setgroups")

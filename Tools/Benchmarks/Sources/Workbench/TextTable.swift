@@ -1,9 +1,9 @@
-/// Aligned columns, under their titles.
+/// A table with titles and aligned columns.
 package struct TextTable: CustomStringConvertible {
   private let lines: [[String]]
   private let texts: Set<Int>
 
-  /// - Parameter texts: the columns that are aligned to the left; the others hold numbers.
+  /// - Parameter texts: The left-aligned columns; the others contain numbers.
   package init(titles: [String], rows: [[String]], texts: Set<Int>) {
     lines = [titles] + rows
     self.texts = texts

@@ -1,11 +1,11 @@
 internal import Foundation
 package import SystemPackage
 
-/// A fresh directory, removed with all that was put into it.
+/// A new directory, which the deinitializer removes with its contents.
 package final class Workspace {
   package let path: FilePath
 
-  /// - Parameter parent: nil for `TMPDIR`, or for `.build` below the current directory where that is not set.
+  /// - Parameter parent: The parent directory. If `nil`, it is `TMPDIR`, or `.build` if that is not set.
   package init(in parent: String?) throws {
     let parent = FilePath(parent ?? ProcessInfo.processInfo.environment["TMPDIR"] ?? ".build")
     try FileManager.default.createDirectory(atPath: parent.string, withIntermediateDirectories: true)
@@ -15,7 +15,7 @@ package final class Workspace {
   }
 
   deinit {
-    // A directory that cannot be removed only takes room, and its name tells its owner.
+    // A directory that cannot be removed only takes space, and its name identifies its owner.
     try? FileManager.default.removeItem(atPath: path.string)
   }
 }

@@ -2,13 +2,13 @@ internal import ArgumentParser
 internal import BlobCacheCommands
 internal import FuzzSupport
 
-/// Any arguments to the tool: they are understood, or refused as wrong usage with a message. Values with a grammar of
-/// their own are taken exactly where the grammar allows them. Nothing is run.
+/// The tool either accepts arbitrary arguments or rejects them as wrong usage with a message. Values with a grammar
+/// are accepted exactly if they match the grammar. No command is executed.
 @main
 struct FuzzArguments {
   static func main() {
     FuzzTarget.run { data, count in
-      // What comes from a shell is text; the tool refuses the rest before it looks at it.
+      // Arguments from a shell are text. The tool rejects invalid UTF-8 before it parses arguments.
       let text = String(decoding: UnsafeBufferPointer(start: data, count: count), as: UTF8.self)
       FuzzArguments.testLine(text)
       FuzzArguments.testValue(text)
@@ -16,17 +16,17 @@ struct FuzzArguments {
     }
   }
 
-  /// The text as a whole command line, an argument to each line.
+  /// Parses the text as a complete command line with one argument per line.
   static func testLine(_ text: String) {
     let arguments = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
     guard let error = refusal(of: arguments) else { return }
-    // Asking for help is refused too, in a way: with 0.
+    // Requests for help also end the parsing with an error, whose exit status is 0.
     let status = BlobCacheTool.exitCode(for: error).rawValue
     require(status == 64 || status == 0, "exit status \(status)")
     require(!BlobCacheTool.fullMessage(for: error).isEmpty, "a refusal without a word")
   }
 
-  /// The text as the value of each option that takes one of a grammar.
+  /// Passes the text to each option whose value has a grammar.
   static func testValue(_ text: String) {
     let taken = PlantedBug.active == .acceptsSigns ? text.trimmingPrefix { $0 == "+" || $0 == "-" } : text[...]
     for value in ReferenceValue.allCases {

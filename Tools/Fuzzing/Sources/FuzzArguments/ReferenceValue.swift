@@ -1,4 +1,4 @@
-/// The values of Spec/CommandLine.md once more, spelled out in another way than the tool has them.
+/// An independent implementation of the value grammars in Spec/CommandLine.md.
 enum ReferenceValue: CaseIterable {
   case duration
   case size
@@ -12,28 +12,28 @@ enum ReferenceValue: CaseIterable {
     }
   }
 
-  /// Whether the text is such a value; nil where this is not judged.
+  /// Returns whether the text is a valid value, or `nil` if this reference does not decide it.
   func accepts(_ text: String) -> Bool? {
     let characters = Array(text.unicodeScalars)
     switch self {
     case .duration:
       return Self.number(characters, units: ["s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604_800]) != nil
     case .size:
-      // A limit must be more than zero.
+      // A limit must be greater than zero.
       let units: [String: Int128] = [
         "KB": 1000, "MB": 1000 * 1000, "GB": 1000 * 1000 * 1000, "TB": 1000 * 1000 * 1000 * 1000, "KiB": 1 << 10,
         "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40,
       ]
       return Self.number(characters, units: units).map { $0 > 0 } ?? false
     case .time:
-      // Dates are held against a calendar in the tests; here, what cannot be one.
+      // Tests compare dates with a calendar. This check only rejects text that cannot be a date.
       let allowed = characters.allSatisfy { "0123456789-+:.TZ".unicodeScalars.contains($0) }
       let isNumber = Self.number(characters, units: [:]) != nil
       return !allowed || characters.isEmpty ? false : isNumber ? true : nil
     }
   }
 
-  /// Digits, then a unit or none; nil if that is not what it is, or it is too large for 64 bits with a sign.
+  /// Parses digits with an optional unit. Returns `nil` for other text and above the range of `Int64`.
   private static func number(_ characters: [Unicode.Scalar], units: [String: Int128]) -> Int128? {
     var value: Int128 = 0
     var rest = characters[...]

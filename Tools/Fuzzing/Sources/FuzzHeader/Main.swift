@@ -1,9 +1,9 @@
 internal import BlobRecord
 internal import FuzzSupport
 
-/// Any bytes as a header: what decodes must be right by the specification, and encode to the same bytes.
+/// Checks that a header that decodes is valid by the specification and encodes to the same bytes.
 ///
-/// An input is a header, then a byte that says what of it to repair, then the payload.
+/// An input consists of a header, a byte that selects the fields to repair, and the payload.
 @main
 struct FuzzHeader {
   static func main() {
@@ -45,7 +45,7 @@ struct FuzzHeader {
     }
   }
 
-  /// The rules of Spec/RecordFormat.md for a header in itself, written down a second time.
+  /// An independent implementation of the rules in Spec/RecordFormat.md for a header without its file.
   static func firstBrokenRule(of bytes: [UInt8]) -> Int? {
     if bytes.count < 64 { return 105 }
     if Array(bytes[..<4]) != Array("SPTF".utf8) { return 100 }
@@ -55,7 +55,7 @@ struct FuzzHeader {
     return nil
   }
 
-  /// No stored time and no clock overflows, and the answers fit each other.
+  /// Checks that no combination of stored time and clock overflows and that the results are consistent.
   static func checkTimes(_ header: RecordHeader) {
     let moments: [Int64] = [.min, -1, 0, 1, 1_700_000_000, .max - 1, .max, Int64(clamping: header.updateTime)]
     for moment in moments {

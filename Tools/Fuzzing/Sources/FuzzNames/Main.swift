@@ -1,13 +1,13 @@
 internal import BlobRecord
 internal import FuzzSupport
 
-/// Any text as a key, and as a file name, under every naming: names are safe, and lead back.
+/// Arbitrary text as a key and as a file name, under every naming: names are safe and map back to their key.
 @main
 struct FuzzNames {
   static func main() {
     FuzzTarget.run { data, count in
       let bytes = Array(UnsafeBufferPointer(start: data, count: count))
-      // Keys are text: what is not UTF-8 becomes text as it does everywhere, with U+FFFD for the rest.
+      // Keys are text. Invalid UTF-8 is repaired with U+FFFD, as everywhere in Swift.
       let text = String(decoding: bytes, as: UTF8.self)
       for naming in RecordNaming.allCases {
         for arrangement in RecordArrangement.allCases {
@@ -59,7 +59,7 @@ struct FuzzNames {
     }
   }
 
-  /// A single component that is no dot file.
+  /// Checks that the name is a single path component and not a dot file.
   static func checkSafe(_ name: String) {
     let bytes = Array(name.utf8)
     require(!bytes.isEmpty && bytes.count <= 255, "a name of \(bytes.count) bytes")
@@ -88,7 +88,7 @@ struct FuzzNames {
     require(layout.path(ofFileName: path.fileName, in: "..") == nil)
   }
 
-  /// An arbitrary file name that counts as a record's is the name of exactly the key it tells.
+  /// Checks that an accepted file name is the name of exactly the key that it decodes to.
   static func testFileName(_ name: String, _ layout: RecordLayout) {
     let isAccepted = layout.naming.accepts(fileName: name)
     if layout.isSubdirectory(name) { checkSafe(name) }
@@ -110,7 +110,7 @@ struct FuzzNames {
     }
   }
 
-  /// The names of all keys with a prefix begin with the prefix's.
+  /// Checks that the file names of all keys with a prefix begin with the prefix's file name.
   static func testPrefix(_ bytes: [UInt8], _ text: String, _ layout: RecordLayout) {
     guard let first = bytes.first else { return }
     let scalars = text.unicodeScalars

@@ -8,8 +8,8 @@ internal import FuzzSupport
   internal import Foundation
 #endif
 
-/// Any bytes in a chunk whose index is lost. A store finds the records that a reader of the page finds, also after changes and a
-/// collection, and when the index is lost again.
+/// Arbitrary bytes in a chunk whose index is lost. A store must find the same records as a reader written from the
+/// specification, also after changes, a collection, and another loss of the index.
 @main
 struct FuzzPack {
   static func main() {
@@ -33,7 +33,6 @@ struct FuzzPack {
       try check(expected, in: store)
       require(try listed(store).isSuperset(of: keys(of: expected)), "a record is not listed")
       try look(at: workspace, records)
-      // A change, and all that follows from it.
       try store.store(Data("new".utf8), for: "\u{10FFFF}fuzz")
       if let (name, _) = expected.min(by: { $0.value.offset < $1.value.offset }), let key = key(of: name) {
         let outcome = try store.remove(key)
@@ -50,7 +49,7 @@ struct FuzzPack {
     require(new?.payload == Data("new".utf8), "a new record is lost with the index")
   }
 
-  /// What a library would find that does not look at dead bits.
+  /// Returns whether the record is dead. The planted bug ignores the dead bits.
   private static func isDead(_ record: PackReference.Record, in input: PackInput) -> Bool {
     PlantedBug.active != .raisesTheDead && input.isDead(record.offset)
   }
@@ -80,13 +79,13 @@ struct FuzzPack {
           payload == Data(record.payload),
           "a load of \(key) does not answer what the chunk says: \(payload.map { Array($0) } as Any)")
       } catch {
-        // The page of packs leaves extensions to another.
+        // Spec/PackFormat.md leaves the rules of extensions to Spec/RecordFormat.md.
         guard error.code == .damaged, record.hasExtension else { throw error }
       }
     }
   }
 
-  /// A pack can be looked at whatever it holds.
+  /// Checks that an inspection succeeds for every content of a pack.
   private static func look(at workspace: PackWorkspace, _ records: [PackReference.Record]) throws(BlobStoreError) {
     let store = try workspace.store()
     let chunk = try store.inspectPack(workspace.pack)?.chunk(0)

@@ -1,8 +1,8 @@
 internal import FuzzSupport
 
-/// What a fuzz input describes: the first chunk of a pack, whose index is lost.
+/// A fuzz input: the first chunk of a pack whose index is lost.
 ///
-/// A byte of repairs, eight for the dead bits of the first 64 cells, then the bytes of the chunk.
+/// It consists of a byte that selects repairs, eight bytes with the dead bits of the first 64 cells, and the chunk.
 struct PackInput {
   static let salt: UInt32 = 0x5EED_0001
 
@@ -10,7 +10,7 @@ struct PackInput {
   private let deadBits: [UInt8]
   private(set) var chunk: [UInt8]
 
-  /// - Returns: nil for inputs that are too short to describe a record.
+  /// - Returns: The input, or `nil` if it is too short to contain a record.
   init?(_ input: [UInt8]) {
     guard input.count >= 9 + 64 else { return nil }
     repairs = input[0]
@@ -21,7 +21,7 @@ struct PackInput {
 
   var hasSalt: Bool { repairs & 2 == 0 }
 
-  /// Of the first quarter; the others have none.
+  /// The dead sector of the first quarter. The sectors of the other quarters are empty.
   var deadSector: [UInt8] {
     var sector = [UInt8](repeating: 0, count: 512)
     guard hasSalt else { return sector }
@@ -36,7 +36,7 @@ struct PackInput {
     return cell < 64 && deadBits[cell / 8] >> UInt8(cell % 8) & 1 == 1
   }
 
-  /// Inputs by chance have none that fit.
+  /// Repairs all checksums, because random inputs contain no valid ones.
   private mutating func repairChecksums() {
     for offset in stride(from: 0, through: chunk.count - 64, by: 8) {
       guard let parts = PackReference.parts(at: offset, in: chunk) else { continue }

@@ -1,6 +1,6 @@
 internal import FuzzSupport
 
-/// A reader of one chunk, by Spec/PackFormat.md alone.
+/// A reader of one chunk that implements only Spec/PackFormat.md.
 enum PackReference {
   struct Record {
     let name: [UInt8]
@@ -12,7 +12,7 @@ enum PackReference {
     let isSound: Bool
   }
 
-  /// Where the parts lie of what seems to be a record, by its mark and its sizes.
+  /// The ranges of a possible record's parts, by its mark and its sizes.
   struct Parts {
     let name: Range<Int>
     let payload: Range<Int>
@@ -38,7 +38,7 @@ enum PackReference {
       hasExtension: tail > 0)
   }
 
-  /// Of a record in the first chunk of the first pack, whose address is its offset divided by 8.
+  /// Returns the checksum of a record in the first chunk of the first pack, whose address is its offset divided by 8.
   static func crc(at offset: Int, in chunk: [UInt8], upTo end: Int) -> UInt32 {
     var bytes = [UInt8](repeating: 0, count: 12)
     bytes.put(PackInput.salt, at: 0)
@@ -58,7 +58,7 @@ enum PackReference {
       isSound: chunk.integer(at: offset + 4) == ReferenceChecksum.crc32(payload))
   }
 
-  /// What a walk finds, dead or not.
+  /// Returns the records in the chunk, including dead ones.
   static func walk(_ input: PackInput) -> [Record] {
     guard input.hasSalt else { return [] }
     var records: [Record] = []
@@ -74,7 +74,7 @@ enum PackReference {
     return records
   }
 
-  /// The newest record of each name, of those that count.
+  /// Returns the newest record of each name.
   static func newest(of records: some Sequence<Record>) -> [[UInt8]: Record] {
     var newest: [[UInt8]: Record] = [:]
     for record in records {

@@ -19,7 +19,7 @@ internal import SystemPackage
   internal import Android
 #endif
 
-/// A cache directory of one fuzz process, which is made anew for each input.
+/// The cache directory of one fuzz process. It is recreated for each input.
 struct PackWorkspace {
   let directory: FilePath
 
@@ -29,7 +29,7 @@ struct PackWorkspace {
 
   var pack: FilePath { directory.appending(".packs").appending("p-0") }
 
-  /// Nothing expires: it is the beginning of time.
+  /// Opens a store with the time 0, so that no record expires.
   func store() throws(BlobStoreError) -> BlobStore {
     var configuration = BlobStore.Configuration()
     configuration.packing = .upTo(8192)
@@ -40,7 +40,7 @@ struct PackWorkspace {
     return try BlobStore(directory: directory, configuration: configuration)
   }
 
-  /// Puts the input's pack into a directory that holds nothing else.
+  /// Recreates the directory with only the input's pack in it.
   func place(_ input: PackInput) {
     do {
       if FileManager.default.fileExists(atPath: directory.string) {
@@ -61,7 +61,7 @@ struct PackWorkspace {
     }
   }
 
-  /// The index and the control file are lost, as by a boot.
+  /// Removes the index and the control file, as a reboot does.
   func loseIndex() {
     for path in [directory.appending(".packs").appending("index"), directory.appending(".blobcache")] {
       _ = unlink(path.string)

@@ -9,8 +9,8 @@ internal import Synchronization
   internal import Foundation
 #endif
 
-/// Any file in the place of a record. A load gives its payload exactly if every rule holds, and each operation fails
-/// only with an error that the specification gives it.
+/// An arbitrary file at the path of a record. A load returns its payload if and only if every rule holds, and each
+/// operation fails only with the errors in the specification.
 @main
 struct FuzzRecord {
   static func main() {
@@ -43,7 +43,7 @@ struct FuzzRecord {
 
   // MARK: Looking
 
-  /// Operations on the header, and enumerations.
+  /// Checks operations on the header, and enumerations.
   static func checkReadings(
     _ input: RecordInput, _ verdict: Verdict, _ workspace: Workspace
   ) throws(BlobStoreError) {
@@ -83,14 +83,14 @@ struct FuzzRecord {
       loaded = planted(recordError, input) ?? .damaged(recordError.code)
     }
     if input.file.count > 64 + 4096 {
-      // The size is judged first, so the payload's rules are not.
+      // The size limit is checked first, so the rules of the payload are not evaluated.
       require(loaded == .absent || loaded == verdict || loaded == .damaged(103))
     } else {
       require(loaded == verdict, "a load does not answer what the file says")
     }
   }
 
-  /// What a library would answer that trusts the payload.
+  /// Returns the result of a library that does not verify the payload.
   static func planted(_ error: RecordError, _ input: RecordInput) -> Verdict? {
     guard PlantedBug.active == .trustsPayload else { return nil }
     return switch error {
@@ -105,7 +105,7 @@ struct FuzzRecord {
     _ input: RecordInput, _ verdict: Verdict, _ workspace: Workspace
   ) throws(BlobStoreError) {
     let store = workspace.store
-    // A header can be changed wherever all but the payload's bytes are right.
+    // A header can be changed if everything except the payload's bytes is valid.
     let isLive = outcome { () throws(BlobStoreError) in try store.touch(input.key) }
     switch Verdict(input, readsPayload: false, readsExtension: false) {
     case .found: require(isLive == .success(.done), "a good record cannot be touched")
@@ -132,7 +132,7 @@ struct FuzzRecord {
     guard let content = workspace.content(of: input) else { violated("a file was lost by a lock") }
     require(content.count == input.file.count, "a file's size was changed by a lock")
     require(content.dropFirst(64) == input.file.dropFirst(64), "a payload was changed by a lock")
-    // Nothing but the update time and the crc is another than before.
+    // Only the update time and the crc may differ.
     let same = [0..<24, 32..<60]
     require(same.allSatisfy { content[$0] == input.file[$0] }, "a field was changed that is not for changing")
     require(content.integer(at: 60) == ReferenceChecksum.crc32(content[..<60]))
@@ -141,7 +141,7 @@ struct FuzzRecord {
 
   enum Answer: Equatable {
     case success(BlobStore.Outcome)
-    /// The code of the broken rule.
+    /// The code of the violated rule.
     case failure(Int)
   }
 

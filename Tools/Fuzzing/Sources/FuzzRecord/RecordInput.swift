@@ -1,19 +1,18 @@
 internal import BlobRecord
 internal import FuzzSupport
 
-/// What a fuzz input describes: a file in a cache directory, how the store looks at it, and when.
+/// A fuzz input: a file in a cache directory, and the store and the time for reading it.
 ///
-/// A byte each: repairs, the moment, the store, the length of the name; then the name, then the file.
+/// Its parts are a byte each for repairs, time, store and the length of the name, then the name and the file.
 struct RecordInput {
   var fileName: String
   var key: BlobKey
   var file: [UInt8]
   var now: UnixTime
   var defaultExpiration: Int64 { 600 }
-  /// Which of the stores to use.
   var store: Int
 
-  /// - Returns: nil for inputs that are too short to describe a file.
+  /// - Returns: The input, or `nil` if it is too short to contain a file.
   init?(_ input: [UInt8]) {
     guard input.count >= 4 else { return nil }
     let nameEnd = min(input.count, 4 + Int(input[3]))
@@ -29,7 +28,7 @@ struct RecordInput {
     HeaderRepair(rawValue: input[0]).apply(to: &file, fileName: fileName)
     store = Int(input[2])
     let updated: UInt64 = file.count >= 64 ? file.integer(at: 24) : 0
-    // Around the moment that matters for this record, and at the ends of time.
+    // Times around the expiry of this record, and the extreme values.
     let base = UnixTime(seconds: Int64(clamping: updated))
     now =
       switch input[1] % 8 {

@@ -1,16 +1,16 @@
 internal import BlobRecord
 internal import FuzzSupport
 
-/// What a load of a file must answer: the rules of Spec/RecordFormat.md, written down a second time.
+/// The required result of a load: an independent implementation of the rules in Spec/RecordFormat.md.
 enum Verdict: Equatable {
   case found([UInt8])
   case absent
-  /// The code of the first broken rule.
+  /// The code of the first violated rule.
   case damaged(Int)
 
   /// - Parameters:
-  ///   - readsPayload: whether the payload's bytes are looked at, or only its size.
-  ///   - readsExtension: whether the extension is looked at.
+  ///   - readsPayload: A Boolean value that indicates whether the payload's checksum is verified.
+  ///   - readsExtension: A Boolean value that indicates whether the extension is verified.
   init(_ input: RecordInput, readsPayload: Bool = true, readsExtension: Bool = true) {
     let file = input.file
     guard file.count >= 64 else {
@@ -30,7 +30,7 @@ enum Verdict: Equatable {
     } else if !Self.isLive(file, input) {
       self = .absent
     } else if flags & 1 != 0 {
-      // No writer has the file locked.
+      // The stream is abandoned, because no writer has locked the file.
       self = .damaged(113)
     } else if !body.fits {
       self = .damaged(103)
@@ -48,17 +48,17 @@ enum Verdict: Equatable {
   }
 
   private static func isName(_ name: String, of key: String) -> Bool {
-    // Byte for byte: Swift takes canonically equivalent strings for one.
+    // Compared by bytes, because Swift treats canonically equivalent strings as equal.
     (try? RecordNaming.encoded.fileName(for: BlobKey(key))).map { $0.utf8.elementsEqual(name.utf8) } ?? false
   }
 
   private static func isLive(_ file: [UInt8], _ input: RecordInput) -> Bool {
     let refCount: UInt32 = file.integer(at: 8)
     let ttl: UInt64 = file.integer(at: 16)
-    // Saturated by the specification, so that no sum of two overflows 128 bits.
+    // The specification saturates both values, so their sum does not overflow 128 bits.
     let updated = Int128(Int64(clamping: file.integer(at: 24) as UInt64))
     let lifetime = ttl == 0 ? Int128(input.defaultExpiration) : Int128(Int64(clamping: ttl))
-    // An expiry beyond the last second there is never comes.
+    // An expiry after the last representable second is never reached.
     return refCount > 0 || Int128(input.now.seconds) <= min(updated + lifetime, Int128(Int64.max))
   }
 }

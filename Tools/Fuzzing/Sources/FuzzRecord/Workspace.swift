@@ -14,16 +14,16 @@ internal import SystemPackage
   internal import Android
 #endif
 
-/// A cache directory of one fuzz process, and a store on it.
+/// The cache directory of one fuzz process with its store.
 struct Workspace {
   let directory: FilePath
   let store: BlobStore
   let policy: BlobStore.DamagePolicy
 
-  /// Seconds of the clock that all stores share: libFuzzer calls from one thread.
+  /// The seconds of the clock that all stores share. libFuzzer calls the target from a single thread.
   static let clock = Atomic(Int64(0))
 
-  /// One for each policy, made when they are first needed.
+  /// A workspace for each damage policy, created on first use.
   static let all: [Workspace] = BlobStore.DamagePolicy.allCases.map { policy in
     let directory = FilePath(getenv("BLOBCACHE_FUZZ_DIRECTORY").map { String(cString: $0) } ?? "/tmp")
       .appending("blobcache-fuzz-\(getpid())-\(policy.rawValue)")
@@ -48,7 +48,7 @@ struct Workspace {
     return (subdirectory.isEmpty ? directory : directory.appending(subdirectory)).appending(input.fileName)
   }
 
-  /// Puts the input's file where its key's record lies.
+  /// Writes the input's file at the path of its key's record.
   func place(_ input: RecordInput) {
     let path = path(of: input)
     _ = mkdir(path.removingLastComponent().string, 0o700)
@@ -61,7 +61,7 @@ struct Workspace {
     }
   }
 
-  /// The file as it is now; nil if it is gone.
+  /// Returns the current content of the file, or `nil` if the file does not exist.
   func content(of input: RecordInput) -> [UInt8]? {
     guard let file = try? FileDescriptor.open(path(of: input), .readOnly) else { return nil }
     var content = [UInt8](repeating: 0, count: 8192)

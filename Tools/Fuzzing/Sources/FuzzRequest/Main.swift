@@ -5,8 +5,8 @@ internal import Foundation
 internal import FuzzSupport
 internal import SystemPackage
 
-/// Any request to the server: it is answered, by a status that is not the server's own fault, and by fields without line
-/// breaks. What is stored has the key that the target says, and is not answered as a type that a browser runs.
+/// The server answers arbitrary requests with a status other than 500, and with fields without line breaks. A stored
+/// blob has the key in the target and is not served with a content type that browsers execute.
 @main
 struct FuzzRequest {
   private static let server = FuzzRequest()
@@ -42,7 +42,7 @@ struct FuzzRequest {
     responder = BlobResponder(cache: cache)
   }
 
-  /// The first line has the method and the target, the next ones fields; the body follows an empty line.
+  /// Parses the method and the target from the first line, then fields, and the body after an empty line.
   private func test(_ text: String) async {
     let parts = text.split(separator: "\n\n", maxSplits: 1, omittingEmptySubsequences: false)
     let lines = parts[0].split(separator: "\n", omittingEmptySubsequences: false)
@@ -55,7 +55,7 @@ struct FuzzRequest {
     if parts.count > 1 { request.body = .bytes(Data(parts[1].utf8)) }
     let response = await responder.respond(to: request)
     await check(response)
-    // Build tools' routes have keys of their own.
+    // The routes of build tools map to different keys.
     if request.method == "PUT", response.status == 201, request.target.hasPrefix(Self.blobs) {
       await checkStored(request)
     }
@@ -74,7 +74,7 @@ struct FuzzRequest {
     }
   }
 
-  /// What was stored, by another decoder of escapes.
+  /// Checks the stored blob with an independent decoder of percent escapes.
   private func checkStored(_ request: ServerRequest) async {
     let path = String(request.target.prefix { $0 != "?" }.dropFirst(Self.blobs.count))
     let decoded = PlantedBug.active == .keepsEscapes ? path : path.removingPercentEncoding ?? ""

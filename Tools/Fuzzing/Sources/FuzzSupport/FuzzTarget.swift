@@ -10,11 +10,11 @@ internal import CLibFuzzer
   internal import Android
 #endif
 
-/// What a fuzz target is: a property that must hold for every input.
+/// A fuzz target checks a property that must hold for every input.
 public enum FuzzTarget {
-  /// Runs libFuzzer on a property until it has made as many runs, or taken as long, as the command line says.
+  /// Runs libFuzzer on a property within the limits on the command line.
   ///
-  /// - Parameter test: traps where the property does not hold; a closure without context, as libFuzzer is C.
+  /// - Parameter test: A function that traps if the property does not hold. It has no context, as libFuzzer is C.
   public static func run(_ test: @escaping @convention(c) (UnsafePointer<UInt8>?, Int) -> CInt) -> Never {
     var count = CommandLine.argc
     var arguments: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>? = CommandLine.unsafeArgv

@@ -1,5 +1,6 @@
-/// Which fields of a header a fuzz input wants made right. No fuzzer guesses a checksum, so without this few inputs
-/// would come further than the crc.
+/// The header fields that a fuzz input requests to be repaired.
+///
+/// Fuzzers do not guess checksums, so without repairs few inputs would pass the check of the crc.
 public struct HeaderRepair: OptionSet, Sendable {
   public var rawValue: UInt8
 
@@ -12,7 +13,7 @@ public struct HeaderRepair: OptionSet, Sendable {
   public static let payloadChecksum = HeaderRepair(rawValue: 4)
   public static let keyDigest = HeaderRepair(rawValue: 8)
   public static let signature = HeaderRepair(rawValue: 16)
-  /// The last bytes become the footer of an extension, with as much of the file as key and data as it asks for.
+  /// Turns the last bytes into the footer of an extension whose sizes of key and data fit the file.
   public static let extensionFooter = HeaderRepair(rawValue: 32)
 
   /// Repairs the header at the start of a record file.

@@ -1,5 +1,5 @@
 extension [UInt8] {
-  /// The little-endian integer at an offset.
+  /// Returns the little-endian integer at an offset.
   public func integer<Integer: FixedWidthInteger>(at offset: Int, as type: Integer.Type = Integer.self) -> Integer {
     (0..<Integer.bitWidth / 8).reversed().reduce(0) { $0 << 8 | Integer(truncatingIfNeeded: self[offset + $1]) }
   }

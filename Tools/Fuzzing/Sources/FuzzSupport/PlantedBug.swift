@@ -1,18 +1,18 @@
 internal import Foundation
 
-/// A fault that Tools/fuzz plants in a run of its own, to see that the target finds it.
+/// A fault that Tools/fuzz plants in a separate run to verify that the target detects it.
 public enum PlantedBug: String, Sendable {
-  /// A header whose crc is wrong is taken all the same.
+  /// A header with a wrong crc is accepted.
   case skipsHeaderCRC
-  /// A record whose payload is not what its header says is loaded all the same.
+  /// A record is loaded although its payload does not match its header.
   case trustsPayload
-  /// A packed record that is marked as dead is loaded all the same.
+  /// A packed record is loaded although it is marked as dead.
   case raisesTheDead
   /// A leading dot of a key is not escaped.
   case leavesDots
   /// A number may have a sign.
   case acceptsSigns
-  /// Escapes of a target are a part of the key.
+  /// Percent escapes in a target are not decoded.
   case keepsEscapes
 
   public static let active: PlantedBug? = {

@@ -1,14 +1,14 @@
-/// What lies behind a header, taken apart by the rules of Spec/RecordFormat.md, written down a second time.
+/// The bytes after a header, parsed by an independent implementation of the rules in Spec/RecordFormat.md.
 public struct ReferenceBody {
   public let payload: [UInt8]
-  /// Whether the bytes are as many as the header says.
+  /// A Boolean value that indicates whether the number of bytes matches the header.
   public let fits: Bool
-  /// Whether there is no extension, or a whole one.
+  /// A Boolean value that indicates whether the extension is absent or valid.
   public let hasSoundExtension: Bool
-  /// The key that a whole extension keeps; nil without one.
+  /// The key in a valid extension, or `nil` if the file has no such key.
   public let keptKey: String?
 
-  /// - Parameter file: a header and more.
+  /// - Parameter file: The content of a file with at least a complete header.
   public init(of file: [UInt8]) {
     let body = Array(file[64...])
     let payloadSize: UInt64 = file.integer(at: 32)
@@ -33,7 +33,7 @@ public struct ReferenceBody {
     keptKey = key?.isEmpty == false ? key : nil
   }
 
-  /// The key, which may be empty; nil if the extension is not whole.
+  /// Returns the key, which may be empty, or `nil` if the extension is invalid.
   private static func keyOfExtension(_ tail: [UInt8]) -> String? {
     let end = tail.count
     let (key, data) = (Int(tail.integer(at: end - 16) as UInt32), Int(tail.integer(at: end - 12) as UInt32))

@@ -1,5 +1,4 @@
-/// The checksums of the record format, computed bit by bit from their definitions: the judge of the library's, which
-/// come from zlib.
+/// The checksums of the record format, computed from their definitions to verify the library's implementations.
 public enum ReferenceChecksum {
   private static let table: [UInt32] = (0..<256).map { index in
     (0..<8).reduce(UInt32(index)) { value, _ in value & 1 == 1 ? value >> 1 ^ 0xEDB8_8320 : value >> 1 }

@@ -8,7 +8,9 @@
   internal import Android
 #endif
 
-/// Ends the process where a property does not hold. Unlike `precondition`, it says which in an optimized build too.
+/// Ends the process if a property does not hold.
+///
+/// Unlike `precondition`, it prints the property in optimized builds too.
 public func require(
   _ condition: Bool, _ property: @autoclosure () -> String = "a property", file: StaticString = #fileID,
   line: UInt = #line
@@ -18,7 +20,7 @@ public func require(
 
 public func violated(_ property: String, file: StaticString = #fileID, line: UInt = #line) -> Never {
   let message = Array("violated: \(file):\(line): \(property)\n".utf8)
-  // Nothing to do about a failure: the process ends all the same.
+  // A failed write is ignored, because the process aborts anyway.
   _ = message.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
   abort()
 }

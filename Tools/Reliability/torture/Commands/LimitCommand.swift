@@ -4,8 +4,8 @@ internal import BlobStore
 internal import Foundation
 internal import SystemPackage
 
-/// Processes store as fast as they can, and each keeps one limit. At any time, the directory must stay within the limit
-/// and its slack.
+/// Stores from several processes as fast as possible, with the same limit in each. The directory must stay within the
+/// limit and its slack at all times.
 struct LimitCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "limit",
@@ -41,7 +41,7 @@ struct LimitCommand: ParsableCommand {
     configuration.durability = .none
     configuration.limits.size = sizeLimit
     configuration.limits.freeSpaceFloor = 0
-    // Waiting for room is no failure here.
+    // Waiting for space is not a failure in this test.
     configuration.access.lockTimeout = .seconds(60)
     do {
       if worker == nil, FileManager.default.fileExists(atPath: directory) {
@@ -103,7 +103,7 @@ struct LimitCommand: ParsableCommand {
     return options
   }
 
-  /// Bytes of record files that were there all at once: those of a listing that are still there when it is at its end.
+  /// Returns the bytes of record files that existed simultaneously: listed files that exist after the listing.
   private func recordBytes() throws -> Int64 {
     guard let paths = FileManager.default.enumerator(atPath: directory) else {
       throw TortureFailure("\(directory) cannot be listed")
@@ -118,7 +118,7 @@ struct LimitCommand: ParsableCommand {
     }
   }
 
-  /// - Returns: nil if it is gone since it was listed, or no file.
+  /// - Returns: The attributes, or `nil` if the file was removed since the listing or is not a regular file.
   private func recordFile(_ path: String) -> (number: UInt64, bytes: Int64)? {
     guard let attributes = try? FileManager.default.attributesOfItem(atPath: directory + "/" + path),
       attributes[.type] as? FileAttributeType == .typeRegular, let number = attributes[.systemFileNumber] as? UInt64,

@@ -4,7 +4,7 @@ internal import BlobStore
 internal import Foundation
 internal import SystemPackage
 
-/// Many processes lock and unlock one key. The count must be exact, and no process may wait to the deadline.
+/// Locks and unlocks one key from many processes. The count must be exact, and no process may reach the timeout.
 struct LocksCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "locks",
@@ -17,10 +17,10 @@ struct LocksCommand: ParsableCommand {
   @Option(help: .hidden) var worker: Int?
 
   private static let key: BlobKey = "one key"
-  /// Every such lock is kept, so that the count is not zero in the end.
+  /// The interval of locks that are kept, so that the final count is not zero.
   private static let keptEvery = 100
 
-  /// What one process has to say.
+  /// The results of one process.
   private struct Tally: Codable {
     var locks = 0
     var unlocks = 0

@@ -7,7 +7,7 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// Loads that look on disk without waiting first, beside loads that go to a thread at once, of one cache.
+/// Compares loads that first try a read without waiting with loads that use a thread immediately, in one cache.
 struct LooksCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "looks",
@@ -28,7 +28,7 @@ struct LooksCommand: ParsableCommand {
     var droppedFiles = 0.0
     var droppedCaches: Double?
     var crowd = 0.0
-    /// Microseconds of a load that looks first, and seconds of the crowd that does.
+    /// The microseconds of a load that tries first, and the seconds of the crowd with such loads.
     var droppedFileMicroseconds = 0.0
     var crowdSeconds = 0.0
   }
@@ -79,13 +79,13 @@ struct LooksCommand: ParsableCommand {
     return report
   }
 
-  /// A cache without memory, whose looks can be kept from an answer.
+  /// A cache without a memory tier, whose reads without waiting can be disabled.
   private final class Trial: Sendable {
     private let cache: BlobCache
     private let keys: [BlobKey]
     private let looks: Switch
 
-    /// Whether looks are made. Without, they have no answer before they make a call.
+    /// Enables reads without waiting. While disabled, they return no answer and make no system call.
     private final class Switch: Sendable { let isOn = Atomic(true) }
 
     init(_ directory: String, blobs: Int) throws {
@@ -103,12 +103,12 @@ struct LooksCommand: ParsableCommand {
       keys = (0..<blobs).map { BlobKey("key \($0)") }
       self.looks = looks
       for key in keys { try cache.store.store(Data(repeating: 7, count: 4096), for: key, ttl: .seconds(100_000)) }
-      // What is not on the disk yet cannot be dropped.
+      // Only files that are on the disk can be dropped from the page cache.
       sync()
     }
 
-    /// - Parameter body: answers microseconds.
-    /// - Returns: the medians of the rounds' ratios, and of the times of the way that looks.
+    /// - Parameter body: A closure that returns microseconds.
+    /// - Returns: The medians of the rounds' ratios, and of the times with reads that do not wait.
     func compared(_ rounds: Int, _ body: () async throws -> Double) async throws -> (ratio: Double, looking: Double) {
       var times: [[Double]] = [[], []]
       for round in 0..<rounds {
@@ -121,7 +121,7 @@ struct LooksCommand: ParsableCommand {
       return (median(zip(times[0], times[1]).map { $0 / $1 }), median(times[0]))
     }
 
-    /// Has the kernel drop the blobs' files; it keeps their names.
+    /// Drops the content of the blobs' files from the page cache. The kernel keeps their names.
     func dropFiles() throws {
       let found = FileManager.default.enumerator(
         at: URL(filePath: cache.directory.string), includingPropertiesForKeys: nil)
@@ -138,7 +138,7 @@ struct LooksCommand: ParsableCommand {
 
     func dropCaches() throws {
       try Data("3".utf8).write(to: URL(filePath: "/proc/sys/vm/drop_caches"))
-      // Looks at the root, so that none is due.
+      // Checks the root, so that the check is not due during the measurement.
       _ = try cache.store.contains("no such key")
     }
 
@@ -148,7 +148,7 @@ struct LooksCommand: ParsableCommand {
       return (ContinuousClock.now - start) / .microseconds(1)
     }
 
-    /// Loads a hundred blobs again and again, all at once.
+    /// Loads a hundred blobs repeatedly, with all loads running concurrently.
     func load(_ count: Int) async throws -> Double {
       let start = ContinuousClock.now
       let tasks = (0..<count).map { number in

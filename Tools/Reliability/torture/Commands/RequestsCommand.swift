@@ -1,6 +1,6 @@
 internal import ArgumentParser
 
-/// What the workers of a run ask for, so that it can be seen that a seed gives the same again.
+/// Prints the requests of a run's workers, to verify that a seed reproduces them.
 struct RequestsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "requests",

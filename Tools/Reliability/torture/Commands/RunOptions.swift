@@ -4,7 +4,7 @@ internal import BlobStore
 internal import Logging
 internal import SystemPackage
 
-/// What a run is like: what the coordinator is told, and tells its workers.
+/// The options of a run, which the coordinator passes to its workers.
 struct RunOptions: ParsableArguments {
   @Option(help: "Worker processes.") var processes = 6
   @Option(help: "Threads of each worker.") var threads = 2
@@ -39,7 +39,7 @@ struct RunOptions: ParsableArguments {
 }
 
 extension RunOptions {
-  /// The arguments that make a worker see the same options.
+  /// The arguments that give a worker the same options.
   var arguments: [String] {
     var arguments = [
       "--processes", "\(processes)", "--threads", "\(threads)", "--keys", "\(keys)", "--operations", "\(operations)",
@@ -57,7 +57,7 @@ extension RunOptions {
     return arguments
   }
 
-  /// The command that makes this run again.
+  /// The command that repeats this run.
   var command: String { "torture run " + arguments.joined(separator: " ") }
 
   var cachePath: FilePath { FilePath(directory).appending("cache") }
@@ -68,14 +68,14 @@ extension RunOptions {
     path("worker-\(worker)-\(incarnation)-\(thread)")
   }
 
-  /// Payloads of one size, so that one that is written in the place of another has its size.
+  /// A Boolean value that indicates whether all payloads have one size, so that overwriting in place keeps the size.
   var hasFixedPayloads: Bool { plant == .inPlace }
 
   var hasCollector: Bool { collector || sizeLimit != nil || plant == .blindCollector }
 
-  /// The store of one process, or with `--memory` its cache.
+  /// Opens the store of one process, or its cache with `--memory`.
   ///
-  /// - Parameter collects: whether it is the collector's, which alone keeps the size limit.
+  /// - Parameter collects: A Boolean value that indicates whether the process is the collector with the size limit.
   func cache(clock: TortureClock, collects: Bool) throws -> CacheInHand {
     let store = storeConfiguration(clock: clock, collects: collects)
     guard memory else { return CacheInHand(try BlobStore(directory: cachePath, configuration: store), looks: looks) }
@@ -85,7 +85,7 @@ extension RunOptions {
     return CacheInHand(try BlobCache(directory: cachePath, configuration: configuration), looks: looks)
   }
 
-  /// A store that keeps no limit.
+  /// Opens a store without limits.
   func store(clock: TortureClock) throws -> BlobStore {
     try BlobStore(directory: cachePath, configuration: storeConfiguration(clock: clock, collects: false))
   }
@@ -97,8 +97,8 @@ extension RunOptions {
     configuration.now = { clock.now }
     if packing {
       configuration.packing = .upTo(2048)
-      // Chunks are used again hundreds of times a second. The index grows once it has fifteen records: about half of the keys are
-      // packed.
+      // Chunks are reused hundreds of times a second. The index grows at fifteen records, when about half of the keys
+      // are packed.
       configuration.packChunkByteCount = 2 << 10
       configuration.leastPackIndexEntryCount = 1
       configuration.leastCheckpointByteCount = 64 << 10
@@ -108,15 +108,15 @@ extension RunOptions {
     if collects {
       configuration.limits.size = sizeLimit
       configuration.limits.freeSpaceFloor = 0
-      // A history knows of the collections that its collector makes, and not of those that a store begins.
+      // The history contains only the collections of the collector, so stores must not start any.
       configuration.limits.collectsOnStore = false
     }
-    // For changes in place, the payload's checksum would tell the mix before the check looks into it.
+    // With changes in place, the payload's checksum would reveal the mix before the check does.
     if plant == .inPlace {
       configuration.format = .reference
       configuration.layout.arrangement = .spread
     }
-    // A history says that a collection failed on a file, and only this says why.
+    // A history contains only the fact that a collection failed on a file. The log contains the reason.
     configuration.logger = Logger(label: "torture") { StreamLogHandler.standardError(label: $0) }
     configuration.logger.logLevel = .warning
     return configuration

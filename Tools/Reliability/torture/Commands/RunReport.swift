@@ -1,39 +1,39 @@
 internal import Foundation
 
-/// What a run was, and what it found.
+/// The options and results of a run.
 struct RunReport: Codable {
   var type = "torture"
   var seed: UInt64
   var plant: String?
   var operations = 0
-  /// Loads, headers and contains.
+  /// The number of loads, headers and contains.
   var reads = 0
-  /// Loads that memory answered.
+  /// The number of loads from memory.
   var memoryHits = 0
-  /// Loads that a look without waiting has answered with a blob.
+  /// The number of loads that a read without waiting answered with a blob.
   var looks = 0
-  /// Reads that found no record.
+  /// The number of reads without a record.
   var misses = 0
-  /// Blobs that were written to be read meanwhile.
+  /// The number of blobs that were visible while they were written.
   var streams = 0
-  /// Followers that have read a blob to its end.
+  /// The number of followers that have read a complete blob.
   var followed = 0
-  /// Followers whose writer has given up, or was killed.
+  /// The number of followers whose writer discarded the blob or was killed.
   var broken = 0
-  /// Followers for which a writer was too slow.
+  /// The number of followers that timed out.
   var stalled = 0
-  /// Operations that a kill cut off.
+  /// The number of operations that a kill interrupted.
   var pending = 0
   var kills = 0
   var stops = 0
   var collections = 0
-  /// Records that collections removed.
+  /// The number of expired records that collections removed.
   var expired = 0
-  /// Records that collections removed to keep the size limit.
+  /// The number of records that collections evicted.
   var evicted = 0
-  /// How often the index of the packs has become larger.
+  /// The number of times that the index of the packs grew.
   var growths = 0
-  /// Chunks of the packs that were used anew.
+  /// The number of chunks of the packs that were reused.
   var reusedChunks = 0
   var seconds = 0.0
   var checkSeconds = 0.0

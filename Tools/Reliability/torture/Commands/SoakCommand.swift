@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import Foundation
 
-/// One process that uses a cache for long, with calls that fail in between, and counts what it holds.
+/// Uses a cache from one process for a long time, with failing calls, and counts the resources that it holds.
 struct SoakCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "soak",
@@ -18,14 +18,14 @@ struct SoakCommand: ParsableCommand {
   @Option(help: "A directory to make.") var directory: String
   @Option(help: "Something to leak on purpose.") var plant: LeakPlant?
 
-  /// Something that grows, so that a run shows that it would find it.
+  /// A planted leak, to verify that a run detects it.
   enum LeakPlant: String, CaseIterable, ExpressibleByArgument {
     case descriptor, thread, memory, file
   }
 
   private static let rounds = 10
-  /// How many bytes of memory may be added after the first half of the rounds. Memory that allocators keep varies by
-  /// less. A leak of some hundred bytes an operation shows even in the short form.
+  /// The bytes of memory that may be added after the first half of the rounds. Allocators vary by less. A leak of a
+  /// few hundred bytes per operation exceeds it even in the short form.
   private static let memorySlack = 8 << 20
 
   func validate() throws {

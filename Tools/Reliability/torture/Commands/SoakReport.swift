@@ -1,24 +1,24 @@
 internal import Foundation
 
-/// What a soak has to say.
+/// The results of a soak.
 struct SoakReport: Encodable {
   var type = "soak"
   var seed: UInt64
   var operations = 0
-  /// System calls that were made to fail.
+  /// The number of system calls that were made to fail.
   var failedCalls = 0
-  /// Errors that no failing call explains, and payloads that are not what was stored.
+  /// The number of errors without a failed call as their cause, and of payloads that differ from the stored ones.
   var wrongAnswers = 0
   var seconds = 0.0
   var holdings: [SoakHoldings] = []
-  /// What grew.
+  /// Descriptions of the resources that grew.
   var leaks: [String] = []
 
   init(seed: UInt64) {
     self.seed = seed
   }
 
-  /// Compares the last round with one after which everything that is kept for good is there.
+  /// Compares the last round with an earlier one, after which all permanent resources are allocated.
   mutating func judge(memorySlack: Int) {
     guard let settled = holdings.dropFirst().first, let last = holdings.last else { return }
     func compare(_ name: String, _ count: KeyPath<SoakHoldings, Int?>) {
@@ -35,7 +35,7 @@ struct SoakReport: Encodable {
   }
 }
 
-/// What this process and its directory hold at a moment. Without /proc, nothing is known of the process.
+/// The resources of this process and its directory. Without /proc, the process's resources are unknown.
 struct SoakHoldings: Encodable {
   var descriptors: Int?
   var threads: Int?
@@ -44,7 +44,7 @@ struct SoakHoldings: Encodable {
 
   init(of directory: String) throws {
     let process = "/proc/self"
-    // Absent outside Linux, and then not counted: `null` in the report.
+    // Not available outside Linux, and then `null` in the report.
     descriptors = (try? FileManager.default.contentsOfDirectory(atPath: process + "/fd"))?.count
     threads = (try? FileManager.default.contentsOfDirectory(atPath: process + "/task"))?.count
     residentBytes = (try? String(contentsOfFile: process + "/statm", encoding: .utf8))

@@ -8,7 +8,7 @@ internal import Randomness
 internal import Synchronization
 internal import SystemPackage
 
-/// A part of a soak. Threads use a store that is made for it, while some of its calls fail. A collection ends it.
+/// A part of a soak: threads use a new store while some of its calls fail, and a collection ends the round.
 final class SoakRound: Sendable {
   static let keyCount = 64
 
@@ -44,16 +44,16 @@ final class SoakRound: Sendable {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
     configuration.packing = .upTo(8192)
-    // No size limit: a pass that a store starts by itself may go on when the threads have ended and things are counted.
+    // No size limit, because a pass that a store starts may still run while resources are counted.
     configuration.logger = Logger(label: "soak") { _ in SwiftLogNoOpLogHandler() }
     return configuration
   }
 
   func run() throws -> Result {
-    // Joined, so that nothing is counted that a thread still holds.
+    // Joined, so that no resource of a thread is counted.
     let started = try (0..<threads).map { number in try OwnedThread { self.work(number) } }
     for thread in started { thread.join() }
-    // With calls that do not fail: what failing ones have left goes.
+    // Without failing calls, so that the leftovers of failed calls are removed.
     let sound = try BlobStore(directory: FilePath(directory), configuration: Self.configuration)
     var options = BlobStore.CollectionOptions()
     // The recycling bin is bounded, but not by the number of keys, so its files would hide leftovers.
@@ -69,7 +69,7 @@ final class SoakRound: Sendable {
       do {
         try perform(Int.random(in: 0..<1000, using: &generator), &generator)
       } catch {
-        // The directory's lock, a stripe or another collection may have kept it; else some call has failed.
+        // Locks, stripes and other collections may cause the error. Otherwise a call must have failed.
         let isExpected = error.errno != nil || error.code == .busy || error.code == .collectionRunning
         if !isExpected { noteWrong("\(error)") }
       }
@@ -103,7 +103,7 @@ final class SoakRound: Sendable {
     }
   }
 
-  /// Leaves behind a leak that the check must find.
+  /// Creates the planted leak.
   private func leak(_ number: UInt64) {
     switch plant {
     case .descriptor: _ = dup(0)
@@ -115,7 +115,7 @@ final class SoakRound: Sendable {
   }
 }
 
-/// Lets a call in two hundred fail.
+/// Makes one in two hundred calls fail.
 final class SoakFaults: Sendable {
   private struct State {
     var generator: SeededGenerator
@@ -131,7 +131,7 @@ final class SoakFaults: Sendable {
     state = Lock(State(generator: SeededGenerator(seed: seed, 1 << 32)))
   }
 
-  /// Calls that were made to fail.
+  /// The number of calls that were made to fail.
   var count: Int { state.withLock { $0.count } }
 
   func files() -> Files {
@@ -140,7 +140,7 @@ final class SoakFaults: Sendable {
         guard Int.random(in: 0..<200, using: &state.generator) == 0,
           let errno = Self.errors.randomElement(using: &state.generator)
         else { return nil }
-        // A stripe that cannot be unlocked stays locked as long as the process lives, and no kernel does that.
+        // A stripe that cannot be unlocked stays locked until the process ends, and kernels do not fail these calls.
         guard call != .unlockByte, call != .freeStripe else { return nil }
         state.count += 1
         return .fail(errno)

@@ -3,7 +3,7 @@ internal import BlobStore
 internal import Foundation
 internal import SystemPackage
 
-/// What the coordinator starts.
+/// A worker process, which the coordinator starts.
 struct WorkerCommand: ParsableCommand {
   static let configuration = CommandConfiguration(commandName: "worker", shouldDisplay: false)
 
@@ -45,7 +45,7 @@ struct WorkerCommand: ParsableCommand {
     for _ in quotas { ended.wait() }
   }
 
-  /// Collects again and again, until told that all others are done.
+  /// Collects repeatedly until all other workers are done.
   private func collect(_ cache: CacheInHand, _ faults: PlantedFaults?, _ quota: Int, _ deadline: UInt64) throws {
     let history = try HistoryFile(
       creating: options.historyPath(worker: number, incarnation: incarnation, thread: 0), capacity: quota)
@@ -61,7 +61,7 @@ struct WorkerCommand: ParsableCommand {
         entry.loaded = UInt64(report.expired)
         entry.stored = UInt64(report.evicted)
         entry.refCount = UInt32(clamping: report.subdirectories)
-        // A process that is stopped keeps its key: the collection leaves that to the next one.
+        // A stopped process still holds its key's lock, so the collection leaves that key to the next one.
         entry.outcome = (report.failed > report.busy ? HistoryEntry.Outcome.failed : .done).rawValue
       } catch {
         entry.outcome = HistoryEntry.Outcome.failed.rawValue

@@ -4,7 +4,7 @@ internal import Dispatch
 internal import Linearizability
 internal import Locks
 
-/// Holds what the workers saw against the specification.
+/// Compares the histories of the workers with the specification.
 final class HistoryCheck {
   private let options: RunOptions
   private let clock: TortureClock
@@ -20,7 +20,7 @@ final class HistoryCheck {
     operations = Array(repeating: [], count: options.keys)
   }
 
-  /// - Returns: what is wrong, each in some lines.
+  /// - Returns: Descriptions of the violations, each with several lines.
   func findings(_ report: inout RunReport) -> [String] {
     let began = TortureClock.nanoseconds
     do {
@@ -57,7 +57,7 @@ extension HistoryCheck {
       for operation in parts {
         if operation.isOnAllKeys {
           var operation = operation
-          // It may meet a key in each chunk that it is stored in meanwhile, and in a file (Semantics, I9).
+          // It may find a key in each chunk that the key is stored in concurrently, and in a file (Semantics, I9).
           operation.recurs = options.packing
           for key in operations.indices { operations[key].append(operation) }
         } else {
@@ -67,8 +67,8 @@ extension HistoryCheck {
     }
   }
 
-  /// What a killed process has left half done in a pack is finished by the next change of the key, or taken back, and seen from then
-  /// on (Semantics, I4a).
+  /// Extends the operations of killed processes until the next change of the key, which completes or reverts an
+  /// unfinished operation in a pack (Semantics, I4a).
   private func finishLater(_ key: Int) {
     let changes = operations[key].filter(\.hasChanged).sorted { $0.called < $1.called }
     for (index, operation) in operations[key].enumerated()
@@ -98,8 +98,8 @@ extension HistoryCheck {
     if entry.outcome == HistoryEntry.Outcome.notFound.rawValue { report.misses += 1 }
   }
 
-  /// Reads every key once more when all workers have ended, so that the last acknowledged changes are checked too. Then
-  /// it collects once, after which no leftover of a killed worker may remain.
+  /// Reads every key after all workers have ended, to check the last acknowledged changes too. Then it collects once,
+  /// after which no leftover of a killed worker may remain.
   private func lookAtWhatIsLeft() throws {
     let store = try options.store(clock: clock)
     for key in 0..<options.keys {

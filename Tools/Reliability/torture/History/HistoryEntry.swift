@@ -1,17 +1,17 @@
 internal import BlobStore
 internal import Linearizability
 
-/// One operation as it lies in a history file: 64 bytes, little-endian like the machines this runs on.
+/// One operation in a history file: 64 bytes, little-endian like the machines this runs on.
 struct HistoryEntry {
   enum Kind: UInt8, CaseIterable {
     case load = 1, loadUntouched, header, contains, store, storeLocked, storeKeepingLocks, storeLockedKeepingLocks
     case touch, lock, unlock, remove, collect, collectToLimit, removeLocked, removeUnlocked
-    /// At keys of their own, which `StreamCheck` judges.
+    /// Operations on separate keys, which `StreamCheck` checks.
     case stream, follow, loadStreamed
 
     var isOfStreams: Bool { self == .stream || self == .follow || self == .loadStreamed }
 
-    /// What a store of this kind does about locks.
+    /// The lock policy of a store of this kind.
     var locks: BlobStore.LockPolicy {
       switch self {
       case .storeLocked: .one
@@ -25,19 +25,19 @@ struct HistoryEntry {
   enum Outcome: UInt8 {
     case unknown = 0
     case done, notFound, notLocked, loaded, loadedFromMemory, observed
-    /// What was read is no payload of this key.
+    /// The bytes that were read are not a payload of this key.
     case mix
     case damaged, busy, failed
-    /// By a look that never waits.
+    /// A load by a read that never waits.
     case loadedAtOnce
-    /// A stream that its writer has given up, or that another store has replaced.
+    /// A stream that its writer has discarded, or that another store has replaced.
     case givenUp, overtaken
-    /// What a follower is told before the end.
+    /// The error of a follower before the end.
     case broken, stalled
   }
 
   static let byteCount = 64
-  /// The key of a collection or a wipe: all of them.
+  /// The key in the entry of a collection or a wipe, which affects all keys.
   static let everyKey: UInt8 = 255
 
   var called: UInt64 = 0
@@ -54,18 +54,18 @@ struct HistoryEntry {
 }
 
 extension HistoryEntry {
-  /// The operations of the entry, for the checker. A collection to a limit is two operations on a key. The first
-  /// removes an expired record. The second evicts, and may meet a record that was stored after the first, if it has to
-  /// look at everything again.
+  /// Returns the operations of the entry for the checker. A collection to a limit consists of two operations on a
+  /// key. The first removes an expired record. The second evicts, and may find a record that was stored after the
+  /// first if it has to walk the directory again.
   ///
   /// - Parameters:
-  ///   - ended: the latest moment at which an operation that never returned can have taken effect.
+  ///   - ended: The latest time at which an operation that never returned can have taken effect.
   func operations(caller: String, ended: UInt64, clock: TortureClock) -> [Operation] {
     guard let operation = operation(caller: caller, ended: ended, clock: clock) else { return [] }
     let isUnknown = operation.response == .unknown
     switch operation.request {
     case .collect(let evicting):
-      // What removed nothing explains nothing.
+      // An operation that removed nothing explains nothing.
       let parts = [(false, loaded > 0 || isUnknown), (true, stored > 0 || (isUnknown && evicting))]
       return parts.filter(\.1).map { part in
         var operation = operation
@@ -116,7 +116,7 @@ extension HistoryEntry {
       firstSecond: clock.second(at: called), lastSecond: clock.second(at: max(end, called)))
   }
 
-  /// What no operation may ever answer, whatever the order.
+  /// The reason that the answer is wrong in every order, if it is.
   var impossibleByItself: String? {
     guard returned > 0, let outcome = Outcome(rawValue: outcome) else { return nil }
     return switch outcome {

@@ -11,14 +11,14 @@ internal import Synchronization
   internal import Android
 #endif
 
-/// The operations of one thread of a worker, in a file mapped shared. The coordinator finds every entry, whenever the
-/// worker is killed, and no operation costs a system call.
+/// The operations of one thread of a worker, in a file that is mapped shared. All entries survive a kill of the
+/// worker, and no operation requires a system call.
 final class HistoryFile {
   private let base: UnsafeMutableRawPointer
   private let capacity: Int
   private(set) var count = 0
 
-  /// Creates a file with room for so many entries; it is sparse.
+  /// Creates a sparse file for a number of entries.
   init(creating path: String, capacity: Int) throws {
     let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else { throw TortureFailure("open \(path): errno \(errno)") }
@@ -37,7 +37,7 @@ final class HistoryFile {
 
   var isFull: Bool { count == capacity }
 
-  /// Notes that an operation is about to begin. The time of the call makes the entry one, so it is written last.
+  /// Records the call of an operation. The time of the call makes the entry valid, so it is written last.
   func call(_ entry: inout HistoryEntry) {
     let place = base + count * HistoryEntry.byteCount
     place.storeBytes(of: entry.kind, toByteOffset: 16, as: UInt8.self)
@@ -48,7 +48,7 @@ final class HistoryFile {
     publish(entry.called, at: place)
   }
 
-  /// Notes that the operation has returned.
+  /// Records the return of the operation.
   func finish(_ entry: inout HistoryEntry) {
     entry.returned = TortureClock.nanoseconds
     let place = base + count * HistoryEntry.byteCount
@@ -62,12 +62,12 @@ final class HistoryFile {
     count += 1
   }
 
-  /// A kill between two instructions finds the earlier one done; the compiler must keep them in that order too.
+  /// Stores the time after all other fields. The release order also keeps the compiler from reordering them.
   private func publish(_ time: UInt64, at place: UnsafeMutableRawPointer) {
     place.assumingMemoryBound(to: Atomic<UInt64>.self).pointee.store(time, ordering: .releasing)
   }
 
-  /// The entries of a file whose writer has ended, or has been killed.
+  /// Returns the entries of a file whose writer has ended or has been killed.
   static func entries(of path: String) throws -> [HistoryEntry] {
     let data = try Data(contentsOf: URL(filePath: path), options: .alwaysMapped)
     return data.withUnsafeBytes { buffer in
@@ -93,7 +93,7 @@ final class HistoryFile {
   }
 }
 
-/// Why a run could not be made.
+/// The reason that a run is not possible.
 struct TortureFailure: Error, CustomStringConvertible {
   let description: String
   init(_ description: String) { self.description = description }

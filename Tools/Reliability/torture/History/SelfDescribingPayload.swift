@@ -1,12 +1,12 @@
 internal import Foundation
 
-/// A payload that says all over which value of which key it is, so that a mix of two shows in its bytes.
+/// A payload that repeats its value and key in every block, so that a mix of two payloads is visible.
 ///
-/// It is a number of blocks of 16 bytes: the value, the key's number and the block's own number.
+/// It consists of blocks of 16 bytes: the value, the key's number and the number of the block.
 struct SelfDescribingPayload {
   static let blockByteCount = 16
 
-  /// How many blocks the payload of a value has: mostly up to 4 KiB, one in 32 up to 64 KiB.
+  /// Returns the number of blocks of a value's payload: usually up to 4 KiB, in one of 32 cases up to 64 KiB.
   static func blockCount(of value: UInt64, isFixed: Bool) -> Int {
     if isFixed { return 4096 }
     let mixed = (value &* 0x9E37_79B9_7F4A_7C15) >> 32
@@ -27,9 +27,9 @@ struct SelfDescribingPayload {
     return data
   }
 
-  /// The value that a payload says it is.
+  /// Returns the value of a payload.
   ///
-  /// - Returns: nil if it is no whole payload of this key.
+  /// - Returns: The value, or `nil` if the bytes are not a complete payload of this key.
   static func value(of payload: Data, key: Int, isFixed: Bool) -> UInt64? {
     payload.withUnsafeBytes { buffer -> UInt64? in
       guard buffer.count >= blockByteCount else { return nil }

@@ -1,12 +1,12 @@
-/// Holds what followers saw against what became of the blobs that they followed.
+/// Compares the observations of followers with the fate of the blobs that they followed.
 struct StreamCheck {
-  /// What became of each value that was written to be seen meanwhile; `unknown` of a writer that was killed.
+  /// The outcome of each value that was visible while it was written, which is `unknown` if its writer was killed.
   private var endings: [UInt64: HistoryEntry.Outcome] = [:]
   private var looks: [HistoryEntry] = []
 
-  /// Takes an entry, if it is one of streams.
+  /// Takes an entry if it concerns a stream.
   ///
-  /// - Returns: whether it is.
+  /// - Returns: A Boolean value that indicates whether the entry was taken.
   mutating func take(_ entry: HistoryEntry, _ report: inout RunReport) -> Bool {
     guard let kind = HistoryEntry.Kind(rawValue: entry.kind), kind.isOfStreams else { return false }
     let outcome = entry.returned == 0 ? .unknown : HistoryEntry.Outcome(rawValue: entry.outcome) ?? .unknown
@@ -23,7 +23,7 @@ struct StreamCheck {
     return true
   }
 
-  /// - Returns: what is wrong.
+  /// Descriptions of the violations.
   var findings: [String] {
     looks.compactMap { look in
       guard look.returned > 0, look.loaded > 0, let outcome = HistoryEntry.Outcome(rawValue: look.outcome) else {
@@ -33,7 +33,7 @@ struct StreamCheck {
       guard let ending = endings[look.loaded] else { return "value \(look.loaded) of a stream was never written" }
       let mayBe: [HistoryEntry.Outcome] =
         switch outcome {
-        // What has lost its place is whole for its followers.
+        // A blob that was replaced is still complete for its followers.
         case .loaded: isFollowed ? [.done, .overtaken, .unknown] : [.done, .unknown]
         case .broken: [.givenUp, .unknown]
         default: [ending]

@@ -1,11 +1,11 @@
 internal import BlobRecord
 internal import Locks
 
-/// What the threads of a worker have loaded, believed without a look at the generation, which is a fault.
+/// The loaded values of a worker's threads. The missing check of the generation is a planted fault.
 final class BlindMemory: Sendable {
   struct Entry: Sendable {
     var value: UInt64
-    /// The last second at which the record has not expired.
+    /// The last second before the record expires.
     var deadline: Int64
   }
 

@@ -1,23 +1,23 @@
 internal import ArgumentParser
 
-/// Faults that workers have on purpose, so that a run shows that it would find them.
+/// Planted faults of workers, to verify that a run detects them.
 enum Plant: String, CaseIterable, ExpressibleByArgument {
   /// Locks and unlocks read and write the header without any lock.
   case unlockedHeader = "unlocked-header"
-  /// Stores write over the record where it lies.
+  /// Stores overwrite the record in place.
   case inPlace = "in-place"
-  /// Loads answer from memory without looking at the generation.
+  /// Loads return values from memory without checking the generation.
   case blindMemory = "blind-memory"
-  /// Locks judge and count by the header as it was before they had the stripe.
+  /// Locks use the header that they read before they held the stripe.
   case staleHeader = "stale-header"
-  /// Locks do not look whether the control file they lock is still the directory's.
+  /// Locks do not check whether the control file that they lock is still the directory's.
   case staleControlFile = "stale-control-file"
-  /// Collections remove what they found expired without a lock, and without looking again.
+  /// Collections remove expired records without a lock and without a second check.
   case blindCollector = "blind-collector"
-  /// Followers take what is there for the whole blob when its writer has given it up.
+  /// Followers accept the bytes so far as the complete blob after its writer has discarded it.
   case earlyEnd = "early-end"
-  /// The threads of a worker change the same memory without any lock. Only the thread sanitizer sees it.
+  /// The threads of a worker change shared memory without a lock. Only the thread sanitizer detects this.
   case race
-  /// Workers read one byte beyond an allocation. Only the address sanitizer sees it.
+  /// Workers read one byte after the end of an allocation. Only the address sanitizer detects this.
   case overflow
 }

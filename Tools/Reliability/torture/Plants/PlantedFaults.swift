@@ -13,13 +13,13 @@ internal import SystemPackage
   internal import Android
 #endif
 
-/// The operations that a plant does in its own, wrong way, at the record files themselves.
+/// The faulty operations of a plant, which access the record files directly.
 final class PlantedFaults: Sendable {
   private let plant: Plant
   private let cache: String
   private let defaultTTL = Int64(RunOptions.defaultTTL)
   private let clock: TortureClock
-  /// The control file as it was when the worker began.
+  /// The control file at the start of the worker.
   private let control: CInt
   private let session: StripeSession?
   private let memory = UnguardedMemory()
@@ -32,7 +32,7 @@ final class PlantedFaults: Sendable {
     session = plant == .staleControlFile ? StripeSession(in: control) : nil
   }
 
-  /// Does with memory what no history shows, if that is this plant.
+  /// Misuses memory if the plant is such a fault, which no history shows.
   func misuseMemory() {
     switch plant {
     case .race: memory.count()
@@ -43,7 +43,7 @@ final class PlantedFaults: Sendable {
 
   /// Changes the lock count by one, up or down.
   ///
-  /// - Returns: nil if this plant does it as the store does.
+  /// - Returns: The outcome, or `nil` if this plant uses the store's implementation.
   func changeLocks(of key: BlobKey, by step: Int) throws -> BlobStore.Outcome? {
     switch plant {
     case .unlockedHeader:
@@ -68,9 +68,9 @@ final class PlantedFaults: Sendable {
     }
   }
 
-  /// Writes over the record where it lies, if there is one.
+  /// Overwrites an existing record in place.
   ///
-  /// - Returns: nil if this plant stores as the store does, or if there is no record.
+  /// - Returns: The outcome, or `nil` if this plant uses the store's implementation or the record does not exist.
   func store(_ payload: Data, for key: BlobKey, ttl: UInt32) throws -> BlobStore.Outcome? {
     guard plant == .inPlace else { return nil }
     let outcome = try withRecord(key) { file, _ in
@@ -89,7 +89,7 @@ final class PlantedFaults: Sendable {
 
   /// Removes expired records.
   ///
-  /// - Returns: nil if this plant collects as the store does.
+  /// - Returns: The report, or `nil` if this plant uses the store's implementation.
   func collect(_ keys: [BlobKey]) throws -> BlobStore.CollectionReport? {
     guard plant == .blindCollector else { return nil }
     var report = BlobStore.CollectionReport(directory: FilePath(cache))
@@ -144,7 +144,7 @@ extension PlantedFaults {
     guard count == bytes.count else { throw TortureFailure("pwrite: errno \(errno)") }
   }
 
-  /// Holds a stripe by a session, and looks at nothing else.
+  /// Acquires a stripe with a session, without any other check.
   private func withHeldStripe<Result>(
     of digest: UInt64, _ session: StripeSession?, _ body: () throws -> Result
   ) throws -> Result {

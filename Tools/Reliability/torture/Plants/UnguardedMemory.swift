@@ -1,5 +1,5 @@
-/// Memory that the threads of a worker misuse, for a sanitizer to report. Unchecked: that nothing keeps the threads apart
-/// is the point.
+/// Memory that the threads of a worker misuse, to be reported by a sanitizer. Unchecked because the data race is
+/// intended.
 final class UnguardedMemory: @unchecked Sendable {
   private var counter = 0
   private let bytes = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: 64)

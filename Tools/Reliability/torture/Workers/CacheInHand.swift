@@ -4,11 +4,11 @@ internal import BlobStore
 internal import Foundation
 internal import Posix
 
-/// The object of a worker's calls: a store, or with `--memory` the cache that has it, with its memory tier in front.
+/// The target of a worker's calls: a store, or with `--memory` a cache with a memory tier.
 struct CacheInHand: Sendable {
   let store: BlobStore
   private let cache: BlobCache?
-  /// Whether reads are tried without waiting first.
+  /// A Boolean value that indicates whether reads are first tried without waiting.
   private let looks: Bool
 
   init(_ store: BlobStore, looks: Bool) {
@@ -23,13 +23,14 @@ struct CacheInHand: Sendable {
     self.cache = cache
   }
 
-  /// The blob in memory. It does not count as a use of the record, because the checker's model has no late ones.
+  /// Returns the blob in memory, without counting as a use because the checker's model has no delayed uses.
   func residentBlob(_ key: BlobKey) -> Blob? { cache?.cachedBlob(for: key, touching: false) }
 
-  /// The blob on disk by a look that never waits; the cache keeps it.
+  /// Returns the blob on disk by a read that never waits. The cache keeps the blob.
   ///
-  /// - Parameter touching: a record whose update time a load would move has no answer, because the look moves it later.
-  /// - Returns: nil if the look has no answer.
+  /// - Parameter touching: A Boolean value that indicates whether loads touch records. Then a record with ttl 0 has no
+  ///   answer, because the read touches it later.
+  /// - Returns: The answer, or `nil` if the read has no answer.
   func blobAtOnce(_ key: BlobKey, touching: Bool) throws -> Blob?? {
     guard looks else { return nil }
     let answer: Blob??
@@ -44,15 +45,15 @@ struct CacheInHand: Sendable {
     return touching && blob?.header.ttl == 0 ? nil : .some(blob)
   }
 
-  /// The blob on disk; the cache keeps it.
+  /// Returns the blob on disk. The cache keeps the blob.
   func readBlob(_ key: BlobKey, touching: Bool) throws -> Blob? {
     if let cache { return try cache.readBlob(key, touching: touching) }
     return try store.load(key, touching: touching)
   }
 
-  /// The blob on disk, by a reader: in pieces, or mapped.
+  /// Returns the blob on disk by a reader, in pieces or mapped.
   ///
-  /// - Parameter pieceSize: nil for mapped bytes.
+  /// - Parameter pieceSize: The size of the pieces, or `nil` to map the bytes.
   func readPieces(_ key: BlobKey, touching: Bool, pieceSize: Int?) throws -> Blob? {
     guard let reader = try store.openReader(for: key, touching: touching) else { return nil }
     var payload = Data()
@@ -67,7 +68,7 @@ struct CacheInHand: Sendable {
 
   /// Stores a blob by a writer, in pieces.
   ///
-  /// - Parameter isExpected: whether the size is said before.
+  /// - Parameter isExpected: A Boolean value that indicates whether the writer gets the size in advance.
   func storePieces(
     _ payload: Data, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy, pieceSize: Int, isExpected: Bool
   ) throws {
@@ -131,7 +132,7 @@ struct CacheInHand: Sendable {
 }
 
 extension CacheInHand {
-  /// Runs an asynchronous verb to its end. The threads of a worker may block: none of them is one of the cooperative pool.
+  /// Waits for an asynchronous operation. The threads may block because they are not in the cooperative pool.
   private func waiting<Result: Sendable>(
     _ operation: @escaping @Sendable () async throws -> Result
   ) throws -> Result {
@@ -149,7 +150,6 @@ extension CacheInHand {
 }
 
 extension CachedAnswer {
-  /// nil for no answer.
   fileprivate var answer: Value?? {
     if case .known(let value) = self { .some(value) } else { nil }
   }

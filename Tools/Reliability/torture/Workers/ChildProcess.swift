@@ -10,9 +10,9 @@ internal import Foundation
   internal import Android
 #endif
 
-/// A process that runs this program again.
+/// A child process that runs this program.
 ///
-/// Not Foundation's `Process`: a coordinator that kills must know of a death exactly, and by its own call.
+/// Foundation's `Process` is not used, because the coordinator must detect deaths exactly and by its own calls.
 final class ChildProcess {
   private let id: pid_t
   private(set) var exitStatus: CInt?
@@ -33,7 +33,7 @@ final class ChildProcess {
     kill()
   }
 
-  /// Looks whether the process has ended.
+  /// Returns whether the process has ended.
   func poll() -> Bool {
     if exitStatus != nil { return true }
     var status: CInt = 0
@@ -42,7 +42,7 @@ final class ChildProcess {
     return true
   }
 
-  /// Kills it, and returns once it is no more.
+  /// Kills the process and waits for its end.
   func kill() {
     guard exitStatus == nil else { return }
     _ = platformKill(id, SIGKILL)

@@ -3,19 +3,19 @@ internal import Foundation
 internal import Randomness
 internal import SystemPackage
 
-/// Starts the workers, kills and stops them, and starts them again until all their operations are done.
+/// Starts, kills and stops the workers, and restarts them until all their operations are done.
 final class Coordinator {
-  /// One worker through all its incarnations.
+  /// A worker with all its incarnations.
   private struct Seat {
     var process: ChildProcess
     var incarnation = 0
-    /// Operations that each thread has yet to do.
+    /// The remaining operations of each thread.
     var quotas: [Int]
     var resumesAt: UInt64 = 0
     var isDone = false
   }
 
-  /// A history file, and when its writer had ended.
+  /// A history file and the time at which its writer had ended.
   struct Source {
     var path: String
     var caller: String
@@ -59,9 +59,9 @@ final class Coordinator {
       seats.append(Seat(process: try start(collectorNumber, 0, quotas), quotas: quotas))
     }
     try awaitReady()
-    // Every worker has the control file open by now. Without it they must find a new one, before any operation.
+    // Every worker has opened the control file by now, and must find a new one before its first operation.
     try FileManager.default.removeItem(atPath: options.cachePath.appending(".blobcache").string)
-    // Stores look for it once a second.
+    // Stores check the control file once a second.
     TortureClock.sleep(milliseconds: 1100)
     let began = TortureClock.nanoseconds
     guard FileManager.default.createFile(atPath: options.path("go"), contents: nil) else {
@@ -97,7 +97,7 @@ extension Coordinator {
   }
 
   private func drive() throws {
-    // A worker that hangs is found out by this: the longest wait that the store allows is ten seconds.
+    // Detects a worker that hangs, because the longest timeout of the store is ten seconds.
     let giveUp = TortureClock.nanoseconds + UInt64(options.seconds + 30) * 1_000_000_000
     var nextKill = TortureClock.nanoseconds + pause(options.killMilliseconds)
     var nextStop = TortureClock.nanoseconds + pause(20)
@@ -133,7 +133,7 @@ extension Coordinator {
     try noteEnd(of: collectorNumber)
   }
 
-  /// Milliseconds from half to one and a half times as long, in nanoseconds.
+  /// Returns a random pause of 50 to 150 percent of the milliseconds, in nanoseconds.
   private func pause(_ milliseconds: Int) -> UInt64 {
     .random(in: UInt64(milliseconds) * 500_000...UInt64(milliseconds) * 1_500_000, using: &generator)
   }
@@ -146,7 +146,7 @@ extension Coordinator {
     seats[number].isDone = true
   }
 
-  /// - Returns: how many operations each thread has begun.
+  /// - Returns: The number of operations that each thread has started.
   @discardableResult
   private func addSources(of number: Int) -> [Int] {
     let ended = TortureClock.nanoseconds
@@ -155,7 +155,7 @@ extension Coordinator {
       let source = Source(
         path: options.historyPath(worker: number, incarnation: incarnation, thread: thread),
         caller: "\(number).\(incarnation).\(thread)", ended: ended)
-      // Killed before it made the file, it has done nothing.
+      // A worker that was killed before it created the file has done nothing.
       guard let entries = try? HistoryFile.entries(of: source.path) else { return 0 }
       sources.append(source)
       return entries.count
@@ -179,7 +179,7 @@ extension Coordinator {
     seats[number].process = try start(number, seats[number].incarnation, seats[number].quotas)
   }
 
-  /// Every other collector ends a collection first. However slow the machine is, there are some that end.
+  /// Lets every second collector finish a collection before it is killed, so that some finish on slow machines too.
   private func mayBeKilled(_ number: Int) -> Bool {
     let incarnation = seats[number].incarnation
     guard number == collectorNumber, incarnation.isMultiple(of: 2) else { return true }

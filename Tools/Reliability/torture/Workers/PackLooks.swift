@@ -1,27 +1,27 @@
 internal import BlobStore
 internal import Foundation
 
-/// What a run does to its packs, as their files tell: how often the index has grown, and which chunks were used anew.
+/// Counts the growths of the packs' index and the reused chunks by reading the packs' files.
 ///
-/// It is a count from below: what has come and gone between two looks is not seen.
+/// The counts are lower bounds, because changes between two reads may be missed.
 struct PackLooks {
   private(set) var growths = 0
   private(set) var reusedChunks = 0
   private let directory: URL
   private var bucketCount: UInt64 = 0
-  /// The first salt of each chunk, as it was when the chunk last had one. With each use it draws another.
+  /// The last known salt of each chunk's first quarter. A chunk gets a new salt with each use.
   private var salts: [UInt32?] = Array(repeating: nil, count: PackLayout.chunkCount)
 
-  /// - Parameter path: of the cache.
+  /// - Parameter path: The path of the cache.
   init(at path: String) { directory = URL(filePath: path).appending(path: ".packs") }
 
   mutating func look() {
-    // A file that is not there yet tells nothing.
+    // The file may not exist yet.
     if let index = try? map("index"), let count = word(IndexLayout.bucketCountOffset, of: index) {
       if bucketCount > 0, count > bucketCount { growths += 1 }
       bucketCount = count
     }
-    // A run fills no second pack.
+    // A run does not fill a second pack.
     guard let pack = try? map("p-0") else { return }
     for chunk in salts.indices {
       guard let word = word(PackLayout.deadSectorOffset(ofChunk: chunk, quarter: 0), of: pack),

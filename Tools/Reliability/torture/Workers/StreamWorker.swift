@@ -2,12 +2,12 @@ internal import BlobRecord
 internal import BlobStore
 internal import Foundation
 
-/// The operations of a worker on blobs that are read while they are written, at keys of their own.
+/// The operations of a worker on blobs that are read while they are written, with separate keys.
 struct StreamWorker {
   let options: RunOptions
   let cache: CacheInHand
 
-  /// A payload begins with its value.
+  /// The size of the value at the start of each payload.
   private static let valueByteCount = 8
 
   func perform(_ request: WorkerRequests.Request, _ entry: inout HistoryEntry) throws {
@@ -23,13 +23,13 @@ struct StreamWorker {
     }
   }
 
-  /// Writes a blob that is seen meanwhile, with pauses. A third of them are given up, and the kills of workers meet others.
+  /// Writes a visible blob with pauses. A third of the blobs are discarded, and kills of workers interrupt others.
   private func write(_ request: WorkerRequests.Request, _ entry: inout HistoryEntry) throws {
     let payload = SelfDescribingPayload.bytes(of: entry.stored, key: request.key, isFixed: options.hasFixedPayloads)
     var writer = try cache.store.openWriter(
       for: KeyNames.stream(request.key), expectedSize: request.isVariant ? Int64(payload.count) : nil,
       extendedData: Data(payload.prefix(SelfDescribingPayload.blockByteCount)), visibility: .whileWriting)
-    // Before the end, so that what is given up is never whole.
+    // Discarded before the last piece, so that a discarded blob is never complete.
     try append(payload, pieces: request.isGivenUp ? 4 : 6, isSlow: request.isVariant, to: &writer)
     if request.isGivenUp {
       writer.discard()
@@ -40,8 +40,8 @@ struct StreamWorker {
   }
 
   /// - Parameters:
-  ///   - pieces: how many of the payload's six.
-  ///   - isSlow: whether to pause for long.
+  ///   - pieces: The number of the payload's six pieces to write.
+  ///   - isSlow: A Boolean value that indicates whether the pauses are long.
   private func append(_ payload: Data, pieces: Int, isSlow: Bool, to writer: inout BlobWriter) throws {
     let size = (payload.count + 5) / 6
     for number in 0..<pieces where number * size < payload.count {
@@ -68,7 +68,7 @@ struct StreamWorker {
     noteWhole(blob.payload, blob.extendedData, request, &entry)
   }
 
-  /// Follows a blob to its end. What is there before an error must be the beginning of one payload.
+  /// Follows a blob to its end. The bytes before an error must be the beginning of a single payload.
   private func follow(_ request: WorkerRequests.Request, _ entry: inout HistoryEntry) throws {
     let timeout: Duration = request.isVariant ? .microseconds(300) : .seconds(60)
     guard
@@ -81,7 +81,7 @@ struct StreamWorker {
     } catch let error as BlobStoreError {
       let outcome: HistoryEntry.Outcome
       switch error.code {
-      // Planted: what is there is taken for all.
+      // Planted fault: the bytes so far are accepted as the complete payload.
       case .streamBroken where options.plant == .earlyEnd: return noteWhole(payload, nil, request, &entry)
       case .streamBroken: outcome = .broken
       case .streamStalled where request.isVariant: outcome = .stalled

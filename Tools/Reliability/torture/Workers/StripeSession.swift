@@ -12,24 +12,24 @@ internal import Synchronization
   internal import Android
 #endif
 
-/// A session in a control file, and the stripes that it holds: Spec/ControlFile.md, done by hand.
+/// A session in a control file with the stripes that it holds, implemented directly from Spec/ControlFile.md.
 ///
-/// It looks at nothing else, such as whether the file still has its name.
+/// It does not check whether the file still has its name.
 @safe final class StripeSession: @unchecked Sendable {
-  // Unchecked because of the pointer: it is set once, and what it points to is only touched atomically.
+  // Unchecked because of the pointer, which is set once. The memory is accessed only with atomic operations.
   private let memory: UnsafeMutableRawPointer
   private let file: CInt
   private let token: UInt64
 
-  /// - Parameter file: stays open as long as this lives; another owner closes it.
-  /// - Returns: nil without a file, and without a free slot.
+  /// - Parameter file: The descriptor of the control file, which its owner must keep open during this lifetime.
+  /// - Returns: The session, or `nil` if the file is invalid or has no free slot.
   init?(in file: CInt) {
     let length = ControlLayout.byteCount
     guard file >= 0, lseek(file, 0, SEEK_END) == length,
       let memory = unsafe mmap(nil, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0),
       unsafe memory != MAP_FAILED
     else { return nil }
-    // The last ones first: stores take the first.
+    // The last slots first, because stores use the first ones.
     let free = (0..<ControlLayout.sessionCount).reversed().first {
       blob_lock_bytes(file, ControlLayout.sessionByte($0).lowerBound, 1, 1) == 0
     }

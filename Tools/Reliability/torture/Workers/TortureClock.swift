@@ -10,15 +10,15 @@ internal import BlobRecord
   internal import Android
 #endif
 
-/// The time of a run: the machine's monotonic clock, which all processes share. The store's seconds are made from it,
-/// and are short, so that records expire while the run lasts.
+/// The time of a run: the machine's monotonic clock, which all processes share. The store's seconds are derived from
+/// it and are short, so that records expire during the run.
 struct TortureClock: Sendable {
-  /// The nanosecond at which the run began.
+  /// The start of the run, in nanoseconds.
   var start: UInt64
-  /// Real nanoseconds in one of the store's seconds.
+  /// The real nanoseconds in one second of the store.
   var secondLength: UInt64
 
-  /// The store's Unix time at the beginning of a run.
+  /// The store's Unix time at the start of a run.
   static let firstSecond: UInt32 = 1_700_000_000
 
   static var nanoseconds: UInt64 {

@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import Foundation
 
-/// One thread of a worker: random operations, each noted before and after.
+/// One thread of a worker. It runs random operations and records each call and return.
 final class Worker {
   private let options: RunOptions
   private let cache: CacheInHand
@@ -15,7 +15,7 @@ final class Worker {
   private var requests: WorkerRequests
   private var nextValue: UInt64
 
-  /// - Parameter number: the worker's, its incarnation's and the thread's, which no two threads of a run share.
+  /// - Parameter number: The numbers of worker, incarnation and thread, a combination that is unique in a run.
   init(
     _ options: RunOptions, cache: CacheInHand, clock: TortureClock, blindMemory: BlindMemory?, faults: PlantedFaults?,
     number: (worker: Int, incarnation: Int, thread: Int), quota: Int

@@ -1,17 +1,17 @@
 internal import Randomness
 
-/// The requests of a worker's thread, one after the other. The seed chooses them, independent of the answers.
+/// The requests of a worker's thread in order. Only the seed determines them, not the answers.
 struct WorkerRequests {
   struct Request {
     var kind: HistoryEntry.Kind
     var key: Int
-    /// Of a store, in seconds; 0 for the default.
+    /// The time to live of a store in seconds, or 0 for the default.
     var ttl: UInt32 = 0
-    /// Bytes of the pieces by which a payload is written or read; nil for a whole one.
+    /// The size of the pieces in which a payload is written or read, or `nil` for the whole payload.
     var pieceSize: Int?
-    /// Whether a payload that is read is mapped, or the size of one that is written is said before.
+    /// A Boolean value that indicates whether a read is mapped, or the size of a written payload is announced.
     var isVariant = false
-    /// Whether a stream is given up before its end.
+    /// A Boolean value that indicates whether a stream is discarded before its end.
     var isGivenUp = false
   }
 
@@ -28,7 +28,7 @@ struct WorkerRequests {
     let key = Int.random(in: 0..<keyCount, using: &generator)
     var request = Request(kind: randomKind(), key: key)
     if request.kind.isStore { request.ttl = [0, 0, 0, 1, 2, 5, 30].randomElement(using: &generator) ?? 0 }
-    // A quarter of them: a writer or a reader is a store or a load in the history.
+    // A quarter uses a writer or a reader, which is a store or a load in the history.
     if Int.random(in: 0..<4, using: &generator) == 0 {
       request.pieceSize = [16, 700, 4096, 65_536].randomElement(using: &generator)
       request.isVariant = Bool.random(using: &generator)
@@ -36,7 +36,7 @@ struct WorkerRequests {
     return request
   }
 
-  /// They take milliseconds, and so are few.
+  /// Returns a request for a stream. These requests are rare because they take milliseconds.
   private mutating func nextOfStreams() -> Request {
     let kinds: [HistoryEntry.Kind] = [.stream, .stream, .follow, .follow, .follow, .loadStreamed]
     var request = Request(
@@ -48,7 +48,7 @@ struct WorkerRequests {
   }
 
   private mutating func randomKind() -> HistoryEntry.Kind {
-    // Of a hundred: two thirds read, and what locks and what unlocks is as frequent.
+    // Percentages: two thirds read, and locks are as frequent as unlocks.
     if Int.random(in: 0..<2000, using: &generator) == 0 {
       return Bool.random(using: &generator) ? .removeLocked : .removeUnlocked
     }

@@ -2,7 +2,7 @@ import BlobCacheRemote
 import Foundation
 
 extension RemoteBenchmarks {
-  /// A thousand loads of a thousand keys, while the engine takes connections and never answers.
+  /// Measures a thousand loads of a thousand keys, while the engine accepts connections and never responds.
   static func loadsWithHungEngine() async throws {
     let (listener, port) = try silentListener()
     defer { close(listener) }
@@ -32,7 +32,7 @@ extension RemoteBenchmarks {
     }
   }
 
-  /// A socket whose connections the system takes, and nobody answers.
+  /// Returns a socket whose connections the system accepts without a response.
   private static func silentListener() throws -> (descriptor: Int32, port: UInt16) {
     let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
     var address = sockaddr_in()

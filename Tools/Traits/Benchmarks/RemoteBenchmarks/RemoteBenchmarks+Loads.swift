@@ -2,10 +2,10 @@ import BlobCacheRemote
 import Foundation
 
 extension RemoteBenchmarks {
-  /// A load that the engine answers, against the engine's own GET of the same objects.
+  /// Measures loads that the engine serves, against the engine's own GET of the same objects.
   ///
-  /// Beside it stand the parts that no load can do without, one after another: a look that finds nothing here, the GET, and a
-  /// store here. Each round has keys of its own: ext4 is slow to make a file where one was unlinked lately.
+  /// A further baseline performs the required steps in sequence: a local miss, the GET, and a local store. Each round
+  /// has new keys, because ext4 creates a file slowly where one was unlinked recently.
   static func hits(_ url: RemoteURL, size: Int) async throws {
     let namespace = RemoteNamespace("\(url.namespace.name)/hits-\(size)")
     func tier(_ mode: RemoteTier.Mode, answersBeforeStoring: Bool = false) throws -> RemoteTier {
@@ -15,7 +15,7 @@ extension RemoteBenchmarks {
       tier.answersBeforeStoring = answersBeforeStoring
       return tier
     }
-    // The first rounds make connections and directories, and do not count.
+    // The first rounds establish connections and create directories, so they are not counted.
     let (count, allRounds) = (size > 100_000 ? 20 : 100, rounds + 2)
     let keys = (0..<(count * allRounds)).map { BlobKey("key \($0)") }
     let payload = bytes(size)
@@ -52,7 +52,7 @@ extension RemoteBenchmarks {
     var medians = Array(repeating: [Double](), count: kinds.count)
     for round in 0..<allRounds {
       var times = Array(repeating: [Double](), count: kinds.count)
-      // Short turns, so that the machine's other work meets all alike.
+      // Short turns spread other load on the machine over all kinds equally.
       for start in stride(from: round * count, to: (round + 1) * count, by: 10) {
         for step in kinds.indices {
           let kind = (step + start / 10 + round) % kinds.count
@@ -83,7 +83,7 @@ extension RemoteBenchmarks {
     return names
   }
 
-  /// A load that the directory answers, with a tier and without.
+  /// Measures loads that the directory serves, with a tier and without one.
   static func localHits(_ url: RemoteURL) async throws {
     var tiers: [RemoteTier] = []
     for number in 0..<2 {
@@ -98,7 +98,7 @@ extension RemoteBenchmarks {
     }
   }
 
-  /// A miss while the engine is left alone, and without a tier.
+  /// Measures misses with an open circuit breaker, and misses without a tier.
   static func missesWithOpenBreaker() async throws {
     let dead = try RemoteURL("s3://nothing?endpoint=http://127.0.0.1:1")
     var tiers: [RemoteTier] = []
@@ -117,7 +117,7 @@ extension RemoteBenchmarks {
     }
   }
 
-  /// Compares loads of caches with a tier and without. Two of each, because directories differ.
+  /// Compares loads of caches with a tier and without one, with two caches each, because directories differ.
   private static func compare(
     _ tiers: [RemoteTier], _ what: String, goal: String, prepare: (Node) async throws -> Void,
     load: (Node, Int) async throws -> Void
@@ -129,7 +129,7 @@ extension RemoteBenchmarks {
     for round in 0..<(30 * rounds) {
       var sums = [0.0, 0]
       for step in nodes.indices {
-        // 0, 1, 2, 3, and then 3, 2, 1, 0.
+        // The order is 0, 1, 2, 3, and then 3, 2, 1, 0.
         let index = round.isMultiple(of: 2) ? step : nodes.count - 1 - step
         sums[index % 2] += try await time { for number in 0..<count { try await load(nodes[index], number) } }
       }

@@ -2,8 +2,7 @@ import BlobCacheRemote
 import Foundation
 
 extension RemoteBenchmarks {
-  /// Stores of keys that differ, of which each goes on to the engine behind the caller: at 200 MB/s, for two and a half
-  /// seconds.
+  /// Measures stores of distinct keys whose uploads continue after the caller returns, at 200 MB/s for 2.5 seconds.
   static func storesBehind(_ url: RemoteURL, size: Int) async throws {
     var tier = RemoteTier(try url.makeEngine(), namespace: RemoteNamespace("\(url.namespace.name)/behind-\(size)"))
     tier.flushesOnCloseFor = .seconds(300)
@@ -16,10 +15,10 @@ extension RemoteBenchmarks {
     let start = ContinuousClock.now
     for number in 0..<count {
       let lead = .seconds(Double(number * size) / rate) - start.duration(to: .now)
-      // Sleeping is not exact: what is behind catches up.
+      // Sleeping is inexact, so stores that are late catch up.
       if lead > .milliseconds(2) { try await Task.sleep(for: lead) }
       latest = max(latest, -(lead / .seconds(1)))
-      // No two payloads share memory, as those of an app do not.
+      // Each payload has separate memory, as the payloads of an app do.
       var own = Data(payload)
       withUnsafeBytes(of: number) { own.replaceSubrange(0..<$0.count, with: $0) }
       try await node.cache.store(own, for: BlobKey("\(number)"))
@@ -45,15 +44,15 @@ extension RemoteBenchmarks {
     print("  \(megabytes(mostWaiting)) waited at the most, of \(megabytes(limit)); \(megabytes(memory)) more memory")
   }
 
-  /// Forgets the most memory that the process had.
+  /// Resets the peak memory of the process.
   ///
-  /// - Returns: what it has now, in bytes.
+  /// - Returns: The current memory in bytes.
   private static func resetMostMemory() -> Int {
     if let file = FileHandle(forWritingAtPath: "/proc/self/clear_refs") { try? file.write(contentsOf: Data("5".utf8)) }
     return mostMemory()
   }
 
-  /// The most memory that the process had since, in bytes.
+  /// Returns the peak memory of the process since the reset, in bytes.
   private static func mostMemory() -> Int {
     let status = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
     let line = status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }

@@ -1,9 +1,9 @@
 import BlobCacheRemote
 import Foundation
 
-/// What a remote tier costs: `Tools/benchmark remote`.
+/// Measures the costs of a remote tier: `Tools/benchmark remote`.
 ///
-/// All that is compared is measured in turns, in one process, against one server. A figure is the median of the rounds.
+/// Compared work takes turns in one process, against one server. A figure is the median of the rounds.
 @main struct RemoteBenchmarks {
   static let rounds = 9
 
@@ -31,8 +31,8 @@ import Foundation
   }
 
   /// - Parameters:
-  ///   - times: microseconds of each round.
-  ///   - others: those of what they are compared with, of the same rounds.
+  ///   - times: The microseconds of each round.
+  ///   - others: The microseconds of the reference in the same rounds.
   static func report(_ what: String, _ times: [Double], _ reference: String, _ others: [Double], goal: String) {
     let ratios = zip(times, others).map { $0 / $1 }
     func text(_ value: Double) -> String { String(format: "%.2f", value) }
@@ -42,7 +42,7 @@ import Foundation
 
   static func median(_ values: [Double]) -> Double { values.sorted()[values.count / 2] }
 
-  /// Microseconds.
+  /// Returns the duration in microseconds.
   static func time(_ body: () async throws -> Void) async rethrows -> Double {
     let start = ContinuousClock.now
     try await body()
@@ -52,7 +52,7 @@ import Foundation
   static func bytes(_ count: Int) -> Data { Data((0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }) }
 }
 
-/// A cache that the benchmark throws away.
+/// A temporary cache of the benchmark.
 struct Node {
   let cache: BlobCache
   private let directory: URL
@@ -67,7 +67,7 @@ struct Node {
 
   func end() async throws {
     try await cache.close()
-    // A cache that stored nothing has made none.
+    // A cache without stores has not created a directory.
     if FileManager.default.fileExists(atPath: directory.path) { try FileManager.default.removeItem(at: directory) }
   }
 }

@@ -2,10 +2,9 @@ import BlobCacheRemote
 import Foundation
 import Testing
 
-/// What each engine does alike, against real servers.
+/// The common behavior of all engines, against real servers.
 @Suite(.timeLimit(.minutes(5))) struct EngineConformance {
   private let records: Records
-  /// No other test uses it.
   private let place = "conformance/\(UUID().uuidString)"
 
   init() throws { records = try Records() }
@@ -43,7 +42,7 @@ import Testing
     }
   }
 
-  /// Neither side has it in memory whole.
+  /// A record that is read from its file is uploaded and downloaded in pieces.
   @Test(arguments: EngineFixture.available) func aLargeRecordStreams(_ fixture: EngineFixture) async throws {
     try await with(fixture) { engine in
       guard try await engine.capabilities(under: name("look")).streams else { return }
@@ -122,7 +121,7 @@ import Testing
     }
   }
 
-  /// Some at a time.
+  /// Runs the body for all names, with at most 16 concurrent calls.
   private func inTurns(
     _ names: [RemoteName], _ body: @escaping @Sendable (RemoteName) async throws -> Void
   ) async throws {
@@ -135,7 +134,7 @@ import Testing
     }
   }
 
-  /// More bodies are given up than an engine has connections, and it goes on.
+  /// An engine still works after more cancelled downloads than it has connections.
   @Test(arguments: EngineFixture.available) func whatIsCancelledEnds(_ fixture: EngineFixture) async throws {
     try await with(fixture) { engine in
       guard try await engine.capabilities(under: name("look")).streams else { return }
@@ -148,7 +147,7 @@ import Testing
           let object = try await engine.get(name)
           for try await _ in try #require(object).pieces {
             continuation.yield()
-            // It goes on when it is cancelled.
+            // The task holds the body until it is cancelled.
             while !Task.isCancelled { await Task.yield() }
           }
         }
@@ -183,7 +182,7 @@ import Testing
     }
   }
 
-  /// A look leaves nothing behind, and what it promises holds.
+  /// A capability check leaves no objects, and its results are correct.
   @Test(arguments: EngineFixture.available) func aLookTellsWhatItCan(_ fixture: EngineFixture) async throws {
     try await with(fixture) { engine in
       let found = try await engine.capabilities(under: name("look"))
@@ -198,7 +197,7 @@ import Testing
         return
       }
       let object = name("leased")
-      // At once, or in turns where the server looks and stores in two steps.
+      // Concurrently, or one by one if the server checks and stores in two steps.
       let width = fixture.decidesRaces ? 32 : 1
       let holders = try await withThrowingTaskGroup(of: String?.self) { group in
         var holders: [String] = []
@@ -214,7 +213,7 @@ import Testing
       #expect(holders.count == 1)
       try await engine.releaseLease(object, as: "another")
       #expect(try await !engine.acquireLease(object, as: "another", for: .seconds(600)))
-      // Who has it may have it again, for longer.
+      // The holder can renew its lease.
       #expect(try await engine.acquireLease(object, as: holder, for: .seconds(600)))
       try await engine.releaseLease(object, as: holder)
       #expect(try await engine.acquireLease(object, as: "another", for: .seconds(1)))

@@ -2,14 +2,13 @@ import Foundation
 import Synchronization
 import Testing
 
-/// What machines promise each other, while several clients of each ask at once, nodes are killed, and the engine fails.
+/// The guarantees between machines with concurrent clients, while nodes are killed and the engine fails.
 @Suite(.timeLimit(.minutes(LongRun.isWanted ? 60 : 10))) struct FleetHistoryTests {
   enum Trouble: String, Sendable, CaseIterable {
-    /// Nodes are killed.
     case kills
-    /// The network fails, and the engine stops.
+    /// The network fails, and the engine pauses.
     case faults
-    /// All of it, and the engine is killed too.
+    /// Nodes are killed, the network and the engine fail, and the engine is killed.
     case all
   }
 
@@ -18,7 +17,8 @@ import Testing
     let writesThrough: Bool
     let trouble: Trouble
 
-    /// `blobcache-serve` with what kills, and Redis with what does not.
+    /// A Boolean value that indicates whether a normal run has the plan: `blobcache-serve` with kills, Redis with
+    /// faults.
     var isShort: Bool {
       switch store {
       case .serve: trouble != .faults
@@ -30,7 +30,7 @@ import Testing
     var testDescription: String { "\(store.rawValue), \(writesThrough ? "through" : "behind"), \(trouble)" }
   }
 
-  /// Each engine, way of writing and trouble, in the long run; some of each else.
+  /// All combinations of engine, writing mode and trouble in the long run, and a selection otherwise.
   private static let plans: [Plan] = {
     var plans: [Plan] = []
     for store in FleetEngine.Kind.available {
@@ -43,7 +43,7 @@ import Testing
     return LongRun.isWanted ? plans : plans.filter(\.isShort)
   }()
 
-  /// `BLOBCACHE_TEST_SEED` is one; the long run takes two that nobody has chosen.
+  /// The seed in `BLOBCACHE_TEST_SEED`, or two random seeds in the long run, or 1.
   private static let seeds: [UInt64] = {
     if let text = ProcessInfo.processInfo.environment["BLOBCACHE_TEST_SEED"], let seed = UInt64(text) { return [seed] }
     return LongRun.isWanted ? (0..<2).map { _ in UInt64.random(in: 0..<1 << 32) } : [1]
@@ -66,7 +66,7 @@ import Testing
   }
 }
 
-/// Three nodes that share an engine of their own, behind a proxy.
+/// Three nodes that share a dedicated engine behind a proxy.
 private final class Fleet: Sendable {
   let history = FleetHistory()
   private let plan: FleetHistoryTests.Plan
@@ -76,7 +76,7 @@ private final class Fleet: Sendable {
   private let proxy: FaultProxy
   private let ports: [Int]
   private let nodes: Mutex<[FleetNode]>
-  /// No client asks any more, because all is asked, or because a server could not be started.
+  /// A Boolean value that indicates whether clients must stop, because all have finished or a server did not start.
   private let isOver = Atomic(false)
   private static let keys = 6
 
@@ -96,14 +96,14 @@ private final class Fleet: Sendable {
   deinit { try? FileManager.default.removeItem(at: place) }
 
   private func start(_ index: Int) async throws -> FleetNode {
-    // A slow machine is no failure; where the engine fails, a node has not much patience.
+    // The timeout is long for slow machines, but short if the engine fails.
     let timeout = plan.trouble == .kills ? "5m" : "1s"
     let options = ["--remote-writing", plan.writesThrough ? "through" : "behind", "--remote-timeout", timeout]
     return try await FleetNode(
       remote: engine.url(proxy.port), options, port: ports[index], cache: place.appending(path: "\(index)"))
   }
 
-  /// Two clients of each node, each on a thread.
+  /// Sends requests from two clients per node, with a thread each.
   func ask(_ count: Int) async throws {
     defer { isOver.store(true, ordering: .relaxed) }
     try await withThrowingTaskGroup(of: Void.self) { group in
@@ -117,7 +117,7 @@ private final class Fleet: Sendable {
                 let (choice, key) = (
                   Int.random(in: 0..<100, using: &random), Int.random(in: 0..<Self.keys, using: &random)
                 )
-                // It is killed, and comes back.
+                // A killed node refuses connections until it is restarted.
                 while !history.ask(choice, node: node, port: port, key: key), !isOver.load(ordering: .relaxed) {
                   usleep(5000)
                 }
@@ -131,7 +131,7 @@ private final class Fleet: Sendable {
     }
   }
 
-  /// One trouble after another, until all is asked. At least one is made.
+  /// Causes trouble repeatedly until all clients have finished, but at least once.
   func makeTrouble() async throws {
     defer { isOver.store(true, ordering: .relaxed) }
     var random = SplitMix(seed: seed)
@@ -174,12 +174,12 @@ private final class Fleet: Sendable {
     }
   }
 
-  /// - Returns: what a node without copies gets, when all changes have arrived.
+  /// - Returns: The gets of a node without copies, after all changes have arrived at the engine.
   func finish() async throws -> [FleetHistory.Operation] {
     let nodes = nodes.withLock { $0 }
     let reader = try await FleetNode(remote: engine.url(engine.port))
     for node in nodes {
-      // It may be left alone for a while.
+      // The node's circuit breaker may still be open.
       try await eventually("what a node stores is shared") {
         let key = "last-\(UUID().uuidString)"
         #expect(try node.put(key, "whole") == 201)
@@ -194,7 +194,7 @@ private final class Fleet: Sendable {
   }
 }
 
-/// Runs something that blocks on a thread of its own.
+/// Runs blocking work in a new thread.
 private func onThread(_ body: @escaping @Sendable () -> Void) async {
   await withCheckedContinuation { continuation in
     Thread.detachNewThread {

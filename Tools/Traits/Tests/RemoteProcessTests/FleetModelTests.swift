@@ -1,15 +1,15 @@
 import Foundation
 import Testing
 
-/// What machines promise each other, held against random requests to five processes, which are killed now and then.
+/// The guarantees between machines, checked with random requests to five processes that are killed occasionally.
 @Suite(.timeLimit(.minutes(10))) struct FleetModelTests {
-  /// What each may answer, written a second time from Spec/Remote.md.
+  /// The permitted responses, implemented independently from Spec/Remote.md.
   private struct Model {
-    /// What the engine has.
+    /// The objects of the engine.
     var objects: [Int: String] = [:]
-    /// What lies in the directory of each node.
+    /// The copies in the directory of each node.
     var copies: [[Int: String]]
-    /// Keys of which a node may remember that the engine has nothing: T6.
+    /// The keys that a node may remember as absent from the engine: T6.
     var absences: [Set<Int>]
 
     init(nodes: Int) { (copies, absences) = (Array(repeating: [:], count: nodes), Array(repeating: [], count: nodes)) }
@@ -21,9 +21,9 @@ import Testing
 
     mutating func remove(_ key: Int, at node: Int) { (objects[key], copies[node][key]) = (nil, nil) }
 
-    /// - Returns: whether a load may answer so.
+    /// - Returns: A Boolean value that indicates whether the load's result is permitted.
     mutating func get(_ found: String?, _ key: Int, at node: Int) -> Bool {
-      // A copy is answered, whatever others have done since: T12.
+      // A load returns the copy, regardless of changes by other nodes: T12.
       if let copy = copies[node][key] { return found == copy }
       if found == nil, absences[node].contains(key) { return true }
       guard found == objects[key] else { return false }
@@ -56,7 +56,7 @@ import Testing
         model.put(value, key, at: node)
       case 20..<35:
         #expect([204, 404].contains(try nodes[node].send("DELETE", "/v1/blobs/\(key)").status))
-        // The removal goes there by itself.
+        // The removal reaches the engine asynchronously.
         try await nodes[node].drain()
         model.remove(key, at: node)
       case 35..<37:

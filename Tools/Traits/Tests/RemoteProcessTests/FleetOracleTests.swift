@@ -1,10 +1,10 @@
 import Testing
 
-/// The oracle finds what it is there for, and takes what is promised.
+/// The oracle detects violations, and accepts permitted histories.
 @Suite struct FleetOracleTests {
   typealias Operation = FleetHistory.Operation
 
-  /// Operations of one key, one after another: each begins when the one before has ended.
+  /// Returns a history of sequential operations on one key.
   private func history(
     _ operations: [(Operation.Kind, node: Int)], restarts: [FleetHistory.Span] = []
   )
@@ -24,13 +24,13 @@ import Testing
   }
 
   @Test(arguments: [
-    // A store that was acknowledged is gone, or an older blob comes in its place.
+    // An acknowledged store is lost, or an older blob is returned instead.
     ([(Operation.Kind.put(1), 0), (.get(nil), 0)], "is lost"),
     ([(.put(1), 0), (.put(2), 0), (.get(1), 0)], "it is older"),
     ([(.put(1), 1), (.put(2), 0), (.get(1), 0)], "it is older"),
-    // What was removed comes back.
+    // A removed blob is returned.
     ([(.put(1), 0), (.remove, 0), (.get(1), 0)], "it was removed"),
-    // A copy is another one without a change, or is gone.
+    // A copy is replaced or missing without a change at its node.
     ([(.put(1), 1), (.get(1), 0), (.put(2), 1), (.get(2), 0)], "found another"),
     ([(.put(1), 1), (.get(1), 0), (.remove, 1), (.get(nil), 0)], "found another"),
     ([(.put(1), 0), (.get(7), 0)], "never put"),
@@ -48,7 +48,7 @@ import Testing
     #expect(violations(record).first?.contains("not shared") == true)
     #expect(violations(record, writesThrough: false).isEmpty)
     #expect(violations(record, isTroubled: true).isEmpty)
-    // It may remember for a while that there was nothing. A removal may come after the put.
+    // A node may remember an absence for some time. A removal may arrive after the put.
     #expect(violations(history([(.get(nil), node: 1), (.put(1), node: 0), (.get(nil), node: 1)])).isEmpty)
     #expect(violations(history([(.remove, node: 2), (.put(1), node: 0), (.get(nil), node: 1)])).isEmpty)
   }
@@ -58,11 +58,11 @@ import Testing
     #expect(violations(two, writesThrough: false, last: .get(2)).isEmpty)
     #expect(violations(two, writesThrough: false, last: .get(1)).first?.contains("it is older") == true)
     #expect(violations(two, writesThrough: false, last: .get(nil)).first?.contains("is lost") == true)
-    // Of two machines, the one whose request comes last wins.
+    // If two machines write, the change that arrives last wins.
     let both = history([(.put(1), node: 0), (.put(2), node: 1)])
     #expect(violations(both, writesThrough: false, last: .get(1)).isEmpty)
     #expect(violations(both, writesThrough: true, last: .get(1)).first?.contains("it is older") == true)
-    // A node that was killed may have had it waiting.
+    // The killed node may not have sent its put yet.
     let restart = FleetHistory.Span(node: 0, start: 20, end: 30)
     let killed = history([(.put(1), node: 0), (.put(2), node: 0)], restarts: [restart])
     for last in [nil, 1, 2] { #expect(violations(killed, writesThrough: false, last: .get(last)).isEmpty) }

@@ -1,11 +1,11 @@
 import Foundation
 import Testing
 
-/// Several machines as processes, each with a directory of its own, and what they share.
+/// Several machines as processes with separate directories, and the blobs that they share.
 @Suite(.timeLimit(.minutes(10))) struct FleetTests {
   private let namespace = "fleet-\(UUID().uuidString)"
 
-  /// A blob of one machine is answered by another, with the end that it has there. What one removes, others do not fetch.
+  /// A node loads another node's blob with the original expiry. After a removal, other nodes cannot fetch the blob.
   @Test(arguments: FleetStore.available) func nodesShareBlobs(_ store: FleetStore) async throws {
     let url = try await store.url(namespace)
     let (a, b, c) = (
@@ -28,10 +28,10 @@ import Testing
     #expect(try a.get(key).status == 404)
     try await eventually("the removal is there") { try await RemoteProgram.run("get", url, "album/% ä").status == 1 }
     #expect(try c.get(key).status == 404)
-    // It has its copy until the end.
+    // The node keeps its copy until the copy expires.
     #expect(try b.get(key).status == 200)
     for (node, counts) in [(a, "\"uploads\":1,\"removals\":1,"), (b, "\"hits\":1,"), (c, "\"misses\":1,")] {
-      // A removal is counted when the engine has answered.
+      // A removal is counted when the engine has responded.
       try await eventually("the tier's counts are \(counts)") {
         let lines = try node.send("GET", "/status").text.split(separator: "\n")
         return lines.contains { $0.contains("\"type\":\"remote\"") && $0.contains(counts) }
@@ -51,7 +51,7 @@ import Testing
     #expect(try b.get("large").body == payload)
   }
 
-  /// R1: what cannot be reached keeps no server from starting, and no request from its answer.
+  /// R1: an unreachable engine prevents neither the start of a server nor the response to a request.
   @Test func R1_aTierThatIsAwayIsNotInTheWay() async throws {
     let port = try EngineServer.freePorts(1)[0]
     let node = try await FleetNode(remote: "http://127.0.0.1:\(port)/v1/blobs", [])
@@ -59,7 +59,7 @@ import Testing
     #expect(try node.get("here").text == "hello")
     for number in 0..<6 { #expect(try node.get("none-\(number)").status == 404) }
     try await node.waitForLog("it is left alone for a while")
-    // Its pause may have ended since.
+    // The breaker's pause may have ended in the meantime.
     try await eventually("it is left alone") {
       _ = try node.get("none-\(UUID().uuidString)")
       return try node.send("GET", "/status").text.contains("\"condition\":\"leftAlone\"")
@@ -82,7 +82,7 @@ import Testing
     #expect(try node.get("theirs").status == (mode == "readOnly" ? 200 : 404))
   }
 
-  /// A copy is as old as the option says.
+  /// A copy that is older than the option's value is revalidated.
   @Test func aCopyIsAskedFor() async throws {
     let url = try await FleetStore.serve.url(namespace)
     let options = FleetNode.patient + ["--remote-revalidate", "1s"]
@@ -93,7 +93,7 @@ import Testing
     try await eventually("the copy is replaced") { try b.get("key").text == "another" }
   }
 
-  /// Machines hear what another has changed, and drop their copies.
+  /// Machines receive announcements of changes by other machines, and drop their copies.
   @Test(.enabled(if: ValkeyProgram.redis.missing == nil, "needs redis-server: Tools/prerequisites"))
   func aCopyIsDroppedWhenAnotherMachineSaysSo() async throws {
     let url = try await FleetStore.redis.url(namespace)
@@ -101,7 +101,7 @@ import Testing
     let (a, b) = (try await FleetNode(remote: url, options), try await FleetNode(remote: url, options))
     #expect(try a.put("key", "first") == 201)
     try await eventually("the blob is there") { try b.get("key").text == "first" }
-    // A listener begins by itself, so the first announcements may be missed.
+    // The listener starts asynchronously, so it may miss the first announcements.
     try await eventually("the copy is replaced") {
       let text = UUID().uuidString
       #expect(try a.put("key", text) == 204)
@@ -114,7 +114,7 @@ import Testing
     }
   }
 
-  /// Records without the seal are none.
+  /// Records without a valid seal are ignored.
   @Test func recordsAreSealed() async throws {
     let file = FileManager.default.temporaryDirectory.appending(path: "\(namespace).key")
     defer { try? FileManager.default.removeItem(at: file) }
@@ -130,7 +130,7 @@ import Testing
     #expect(try node.get("other").status == 404)
   }
 
-  /// Each directory of a configuration file has a tier of its own, which a reload leaves as it is.
+  /// Each directory of a configuration file has a separate tier, which a reload does not change.
   @Test func directoriesOfAFileHaveTheirTiers() async throws {
     let url = try await FleetStore.serve.url(namespace)
     let node = try await FleetNode { directory in

@@ -4,9 +4,8 @@ import Testing
 
 @testable import BlobCache
 
-/// Machines that share an engine, each with a directory of its own.
+/// Machines that share an engine, with separate directories.
 @Suite(.timeLimit(.minutes(5))) struct MachineTests {
-  /// No other test uses it.
   private let namespace = "machines/\(UUID().uuidString)"
 
   private func machine(
@@ -28,7 +27,7 @@ import Testing
     #expect(there.header.ttl == 600 && there.header.updateTime == here.header.updateTime)
     #expect(there.extendedData == Data("text/plain".utf8))
     #expect(other.cache.remoteStatus?.hits == 1)
-    // The one that loaded it keeps its copy; a third finds nothing.
+    // The machine that has loaded the blob keeps its copy; a third machine finds no blob.
     let outcome = try await one.cache.removeEverywhere(key)
     #expect(outcome.here == .done && outcome.there == .done, "\(outcome)")
     #expect(try await other.cache.load(key)?.payload == payload)
@@ -38,7 +37,7 @@ import Testing
     for machine in [one, other, third] { try await machine.cache.close() }
   }
 
-  /// One that is read from its file when its turn comes.
+  /// A large blob is read from its file when its upload begins.
   @Test(arguments: EngineFixture.available) func aLargeBlobGoesAndComes(_ fixture: EngineFixture) async throws {
     let (one, other) = (try await machine(fixture), try await machine(fixture))
     let limit = one.cache.engine.remote?.tier.engine.largestObject ?? .max
@@ -48,7 +47,7 @@ import Testing
     for machine in [one, other] { try await machine.cache.close() }
   }
 
-  /// Of machines that miss a blob at once, one makes it.
+  /// If several machines miss a blob concurrently, only one produces it.
   @Test(arguments: EngineFixture.available) func oneMachineProduces(_ fixture: EngineFixture) async throws {
     let engine = try await fixture.make()
     let grants = try await engine.capabilities(under: RemoteName(namespace)).leases

@@ -1,12 +1,12 @@
 import Foundation
 import Testing
 
-/// Nodes in networks of their own, whose cables are pulled: packets are lost without a word, as no proxy loses them.
+/// Nodes in network namespaces whose links are disconnected. Unlike a proxy, this loses packets silently.
 @Suite(
   .enabled(if: ValkeyProgram.redis.missing == nil, "needs redis-server: Tools/prerequisites"),
   .enabled(if: Network.missing == nil, "\(Network.missing ?? "")"), .timeLimit(.minutes(5)))
 struct PartitionTests {
-  /// A node that is cut off answers by what it has. When it is back, what has changed meanwhile is shared.
+  /// A disconnected node serves its local records. After it is reconnected, nodes share changes again.
   @Test func aNodeThatIsCutOffGoesOn() async throws {
     let hub = try await Network("hub", Self.redis)
     let (a, b) = (try await NetworkNode(hub, 1), try await NetworkNode(hub, 2))
@@ -15,7 +15,7 @@ struct PartitionTests {
     try await eventually("it is shared") { try b.get("shared").text == "1" }
 
     try await a.cutOff(true)
-    // What lies here is answered, stores and removals are taken, and what only others have is a miss.
+    // Local records are served, stores and removals succeed, and records of other nodes are misses.
     #expect(try a.get("shared").text == "1")
     #expect(try b.put("theirs", "2") == 201)
     #expect(try a.get("theirs").status == 404)
@@ -33,7 +33,7 @@ struct PartitionTests {
     try await a.cutOff(false)
     try await eventually("what others have is found") { try a.get("theirs").text == "2" }
     try await a.drain()
-    // A removal is tried until it succeeds.
+    // A removal is retried until it succeeds.
     #expect(try b.get("old").status == 404)
     try await eventually("what it stores is shared") {
       let key = "new-\(UUID().uuidString)"
@@ -43,7 +43,7 @@ struct PartitionTests {
     }
   }
 
-  /// With no engine at all each is a cache for itself, and both are one again after it.
+  /// Without any engine each node works as a separate cache, and afterwards they share blobs again.
   @Test func allMayBeCutOff() async throws {
     let hub = try await Network("hub", Self.redis)
     let nodes = [try await NetworkNode(hub, 1), try await NetworkNode(hub, 2)]
@@ -62,7 +62,7 @@ struct PartitionTests {
     }
   }
 
-  /// The engine, at the hub's end of each cable. It is begun when they are there.
+  /// Returns the command of the engine, which listens at the hub's end of each link and starts when the links exist.
   private static func redis(_ directory: URL) throws -> [String] {
     [
       try Programs.required("redis-server"), "--bind", "0.0.0.0", "--protected-mode", "no", "--port", "6379", "--dir",
@@ -71,7 +71,7 @@ struct PartitionTests {
   }
 }
 
-/// A node of the fleet in a network of its own, which has one cable: to the hub.
+/// A node of the fleet in a network namespace with one link, to the hub.
 private final class NetworkNode: Sendable {
   private let network: Network
   private let hub: Network
@@ -87,7 +87,7 @@ private final class NetworkNode: Sendable {
         "--remote", "valkey://10.77.\(number).1:6379?namespace=fleet&insecure=true",
       ]
     }
-    // Requests of the test come by a file, which needs no network.
+    // The test's requests use a Unix socket, which needs no network.
     socket = "\(network.server.directory.path)/socket"
     try await hub.connect(to: network, cable, "10.77.\(number)")
     if number == 1 {

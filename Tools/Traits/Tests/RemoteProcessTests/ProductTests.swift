@@ -2,7 +2,7 @@ import BlobCacheRemote
 import Testing
 
 @Suite struct ProductTests {
-  /// One import names the tier and its engines.
+  /// One import makes the tier and its engines available.
   @Test func theTierIsNamedByTheProduct() {
     #expect(RemoteCapabilities().notes.isEmpty)
   }

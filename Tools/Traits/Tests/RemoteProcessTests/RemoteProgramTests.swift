@@ -1,7 +1,6 @@
 import Foundation
 import Testing
 
-/// The program `blobcache-remote`.
 enum RemoteProgram {
   static var path: String { Bundle.main.bundleURL.appending(path: "blobcache-remote").path }
 
@@ -35,7 +34,7 @@ enum RemoteProgram {
     #expect(object["conditionalPut"] as? Bool == true)
     #expect(object["lists"] as? Bool == true)
     #expect(object["notes"] is [String])
-    // It leaves nothing.
+    // The check leaves no objects.
     #expect(try await RemoteProgram.run("list", url, "--names").output.isEmpty)
   }
 
@@ -131,7 +130,7 @@ enum RemoteProgram {
     #expect(!run.errors.contains("S3cret"))
   }
 
-  /// To renew the snapshots: `BLOBCACHE_RENEW_SNAPSHOTS=1`.
+  /// `BLOBCACHE_RENEW_SNAPSHOTS=1` renews the snapshots.
   @Test(arguments: ["", "check", "list", "get", "put", "remove", "lifecycle"])
   func helpIsAsItWas(subcommand: String) async throws {
     let arguments = subcommand.isEmpty ? [] : [subcommand]

@@ -5,25 +5,25 @@ import Testing
 
 @testable import BlobCacheRemote
 
-/// What engines send, byte for byte.
+/// The requests of engines, byte for byte.
 @Suite(.timeLimit(.minutes(5))) struct RequestTests {
   private struct Request: Sendable {
     var lines: [String] = []
     var body: [UInt8] = []
 
-    /// The value of a field, whose name is in lower case.
+    /// Returns the value of a field, whose name is in lower case.
     subscript(name: String) -> String? {
       lines.first { $0.lowercased().hasPrefix("\(name): ") }.map { String($0.dropFirst(name.count + 2)) }
     }
   }
 
-  /// Requests that have come, in order.
+  /// The received requests, in order.
   private final class Received: Sendable {
     private let requests = Mutex<[Request]>([])
 
     var all: [Request] { requests.withLock { $0 } }
 
-    /// Takes one request, and answers it with 200 and nothing.
+    /// Reads one request, and responds with an empty 200.
     func serve(_ connection: Connection) {
       var bytes: [UInt8] = []
       var request = Request()
@@ -95,7 +95,7 @@ import Testing
     #expect(!request.lines.contains { $0.contains("hidden") })
   }
 
-  /// What is sent is what servers sign, whatever the endpoint's path looks like.
+  /// The sent path equals the path that servers sign, for any endpoint path.
   @Test func aPathIsSentAsItIsSigned() async throws {
     var settings = S3Engine.Settings(bucket: "cache", credentials: .fixed(accessKey: "AK", secretKey: "hidden"))
     settings.endpoint = try HTTPEndpoint(
@@ -151,7 +151,7 @@ import Testing
     let error = await #expect(throws: RemoteError.self) {
       _ = try await send(try s3()) { _ = try await $0.list(RemoteName("a&b/"), page: "next==") }
     }
-    // An answer without a list.
+    // The response contains no list.
     #expect(error?.kind == .failed)
     let request = try #require(received.all.last)
     #expect(request.lines.first == "GET /cache?continuation-token=next%3D%3D&list-type=2&prefix=a%26b%2F HTTP/1.1")

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Certificates that `openssl` makes for a test, in a directory of their own.
+/// Certificates that `openssl` creates for a test, in a temporary directory.
 final class Certificates: Sendable {
   let directory: URL
 
@@ -40,7 +40,7 @@ final class Certificates: Sendable {
     guard made.status == 0 else { throw Failure("openssl \(arguments): \(made.errors)") }
   }
 
-  /// Replaces the server's certificate by that of another.
+  /// Replaces the server's certificate and its authority by other ones.
   func takeOver(_ other: Certificates) throws {
     for name in ["ca.pem", "server.pem", "server.key"] {
       try Data(contentsOf: other.directory.appending(path: name)).write(to: directory.appending(path: name))

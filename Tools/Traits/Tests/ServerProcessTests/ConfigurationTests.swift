@@ -4,7 +4,7 @@ import Foundation
 import SystemPackage
 import Testing
 
-/// Many directories of one server, by a configuration file.
+/// Several directories of one server, by a configuration file.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct ConfigurationTests {
   private let directory: URL
   private let file: URL
@@ -40,7 +40,7 @@ import Testing
     #expect(server.status() == 0)
   }
 
-  /// What has expired goes by itself.
+  /// The schedule removes expired records.
   @Test func theScheduleIsRun() throws {
     defer { try? FileManager.default.removeItem(at: directory) }
     var configuration = BlobStore.Configuration()

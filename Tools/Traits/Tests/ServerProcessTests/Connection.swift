@@ -10,15 +10,15 @@ import Foundation
   import Darwin
 #endif
 
-/// A connection whose bytes a test writes by itself, right or wrong.
+/// A connection whose bytes a test writes itself, valid or invalid.
 final class Connection {
   private let descriptor: Int32
   private var received = Data()
 
-  /// Longer than anything takes here: a test that waits in vain fails, and does not hang.
+  /// The timeout is longer than any operation, so that a test fails instead of hanging.
   private static let patience = timeval(tv_sec: 20, tv_usec: 0)
 
-  /// The program between, which speaks TLS; nil for none.
+  /// The process that implements TLS, or `nil` for plain text.
   private var client: Process?
 
   #if canImport(Darwin)
@@ -27,7 +27,7 @@ final class Connection {
     private static let stream = Int32(SOCK_STREAM.rawValue)
   #endif
 
-  /// - Parameter receiveBuffer: bytes that the system takes ahead of the test; nil for what it likes.
+  /// - Parameter receiveBuffer: The size of the socket's receive buffer in bytes, or `nil` for the default.
   convenience init(port: UInt16, receiveBuffer: Int32? = nil) throws {
     try self.init(descriptor: socket(AF_INET, Self.stream, 0))
     if let receiveBuffer { try set(SO_RCVBUF, receiveBuffer) }
@@ -38,7 +38,6 @@ final class Connection {
     try connect(to: address)
   }
 
-  /// A connection to a Unix socket.
   convenience init(socket path: String) throws {
     try self.init(descriptor: socket(AF_UNIX, Self.stream, 0))
     var address = sockaddr_un()
@@ -47,12 +46,12 @@ final class Connection {
     try connect(to: address)
   }
 
-  /// A connection over TLS, by `openssl`.
+  /// Creates a TLS connection by `openssl`.
   ///
   /// - Parameters:
-  ///   - certificates: has the authority that the server's certificate must be of.
-  ///   - name: the client's certificate; nil for none.
-  ///   - own: has the client's certificate, if it is not among those of the server.
+  ///   - certificates: The certificates whose authority must have signed the server's certificate.
+  ///   - name: The name of the client certificate, or `nil` if the client has no certificate.
+  ///   - own: The owner of the client certificate, if it differs from `certificates`.
   convenience init(
     port: UInt16, trusting certificates: Certificates, as name: String? = nil, of own: Certificates? = nil
   )
@@ -80,7 +79,7 @@ final class Connection {
   private init(descriptor: Int32) throws {
     guard descriptor >= 0 else { throw Failure("socket(2): \(errno)") }
     self.descriptor = descriptor
-    // A program that a test starts meanwhile would keep it open.
+    // A concurrently started program must not inherit the descriptor.
     _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
     try set(SO_RCVTIMEO, Self.patience)
     try set(SO_SNDTIMEO, Self.patience)
@@ -118,17 +117,17 @@ final class Connection {
     }
   }
 
-  /// Sends no more; answers can still be read.
+  /// Shuts down the sending direction; responses can still be read.
   func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 
-  /// Ends the connection by a reset, as a client that is killed with bytes unread.
+  /// Resets the connection, like a client that is killed with unread bytes.
   func reset() {
     var linger = linger(l_onoff: 1, l_linger: 0)
     setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout.size(ofValue: linger)))
     shutdown(descriptor, Int32(SHUT_RDWR))
   }
 
-  /// - Returns: false at the end of the connection, and if it is reset.
+  /// - Returns: `false` at the end of the connection, and after a reset.
   private func receive(upTo byteCount: Int = 65_536) throws -> Bool {
     var buffer = [UInt8](repeating: 0, count: byteCount)
     let count = recv(descriptor, &buffer, buffer.count, 0)
@@ -138,7 +137,7 @@ final class Connection {
     return true
   }
 
-  /// The first byte of what is to be read next.
+  /// Returns the first unread byte.
   func firstByte() throws -> UInt8 {
     while received.isEmpty {
       guard try receive(upTo: 1) else { throw Failure("the connection has ended") }
@@ -146,7 +145,7 @@ final class Connection {
     return received[received.startIndex]
   }
 
-  /// The next line, without its end; nil at the end of the connection.
+  /// Returns the next line without its terminator, or `nil` at the end of the connection.
   private func line() throws -> String? {
     while true {
       if let end = received.range(of: Data("\r\n".utf8)) {
@@ -166,9 +165,9 @@ final class Connection {
     var text: String { String(decoding: body, as: UTF8.self) }
   }
 
-  /// The next answer, informational ones too, whose body has a length or comes in chunks.
+  /// Returns the next response, including informational ones, whose body has a length or is chunked.
   ///
-  /// - Parameter pause: how long the client waits after each piece of the body, in microseconds.
+  /// - Parameter pause: The client's pause after each piece of the body, in microseconds.
   func answer(toHead: Bool = false, pause: UInt32 = 0) throws -> Answer {
     let (status, fields) = try head()
     if !toHead, fields["transfer-encoding"] == "chunked" {
@@ -180,7 +179,7 @@ final class Connection {
     return Answer(status: status, fields: fields, body: try take(length, pause: pause))
   }
 
-  /// The next answer without its body, which is still to come.
+  /// Returns the next response without its body, which is still unread.
   func head() throws -> (status: Int, fields: [String: String]) {
     guard let first = try line() else { throw Failure("the connection has ended") }
     let parts = first.split(separator: " ")
@@ -195,7 +194,7 @@ final class Connection {
     return (status, fields)
   }
 
-  /// The next chunk; nil for the last one, which is empty.
+  /// Returns the next chunk, or `nil` for the last one, which is empty.
   func chunk() throws -> Data? {
     guard let text = try line(), let length = Int(text, radix: 16) else { throw Failure("there is no chunk") }
     let chunk = try take(length)
@@ -203,7 +202,7 @@ final class Connection {
     return chunk.isEmpty ? nil : chunk
   }
 
-  /// As many of the next bytes.
+  /// Returns this number of the next bytes.
   func take(_ length: Int, pause: UInt32 = 0) throws -> Data {
     while received.count < length {
       guard try receive() else { throw Failure("the body breaks off: \(received.count) of \(length)") }
@@ -213,6 +212,6 @@ final class Connection {
     return Data(received.prefix(length))
   }
 
-  /// Whether nothing more comes, and the connection ends.
+  /// A Boolean value that indicates whether the connection ends without further bytes.
   var hasEnded: Bool { received.isEmpty && (try? receive()) == false }
 }

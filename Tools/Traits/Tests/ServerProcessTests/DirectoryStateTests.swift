@@ -4,14 +4,14 @@ import Foundation
 import SystemPackage
 import Testing
 
-/// What a server answers on directories that are not as they should be. It goes on after each.
+/// The responses of a server on directories in an unusual state, in which the server keeps running.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct DirectoryStateTests {
   private static let isSuperuser = getuid() == 0
 
   private func send(_ server: ServerProcess, _ line: String, _ body: Data = Data()) throws -> Connection.Answer {
     let connection = try server.connect()
     try connection.send("\(line) HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(body.count)\r\n\r\n")
-    // A refusal may come before the end of the body.
+    // The server may refuse the request before it has read the body.
     try? connection.send(body)
     return try connection.answer()
   }
@@ -23,14 +23,14 @@ import Testing
   }
 
   @Test func aMissingDirectoryIsMadeByTheFirstBlob() throws {
-    // Memory answers for a while.
+    // With memory, the server would serve blobs of a removed directory for some time.
     let server = try ServerProcess(["--memory", "0"])
     #expect(try send(server, "GET /v1/blobs/a").status == 404)
     #expect(try send(server, "GET /v1/blobs").status == 200)
     #expect(try send(server, "DELETE /v1/blobs/a").status == 404)
     #expect(!FileManager.default.fileExists(atPath: server.root.path))
     #expect(try send(server, "PUT /v1/blobs/a", Data("x".utf8)).status == 201)
-    // It goes while the server runs, which notices it within a second, and comes back.
+    // The server notices within a second that its directory is removed, and creates it again with the next blob.
     try FileManager.default.removeItem(at: server.root)
     let end = ContinuousClock.now + .seconds(60)
     while try send(server, "GET /v1/blobs/a").status == 200, ContinuousClock.now < end { usleep(10_000) }
@@ -48,7 +48,7 @@ import Testing
     #expect(start.errors.contains("Not a directory"))
   }
 
-  /// Files of others stay as they are, and are no blobs.
+  /// Foreign files are not changed, and are not blobs.
   @Test func foreignFilesStay() throws {
     let server = try ServerProcess()
     try FileManager.default.createDirectory(at: server.root, withIntermediateDirectories: true)
@@ -60,7 +60,7 @@ import Testing
     try end(server)
   }
 
-  /// In a pack, and in a file.
+  /// The blobs are stored in a pack and in a file.
   @Test(arguments: [1000, 10_000]) func aDamagedBlobIsSaidAndReplaced(byteCount: Int) throws {
     let server = try ServerProcess(["--memory", "0"])
     #expect(try send(server, "PUT /v1/blobs/a", Data(count: byteCount)).status == 201)
@@ -73,7 +73,7 @@ import Testing
     try end(server)
   }
 
-  /// The server may not write to the directory.
+  /// The server has no write permission for the directory.
   @Test(.enabled(if: isSuperuser, "only the superuser can be two users"))
   func aDirectoryThatMayNotBeWrittenToIsNotChanged() throws {
     let server = try ServerProcess(user: 65534)
@@ -88,7 +88,7 @@ import Testing
     try end(server)
   }
 
-  /// All is locked, up to the bound that lies 16 MiB above the limit.
+  /// All blobs are locked, so stores fail at the hard limit, which is 16 MiB above the size limit.
   @Test func aLimitThatNothingMakesRoomBelowIs507() throws {
     let server = try ServerProcess(["--size-limit", "1MiB"])
     func put(_ key: Int) throws -> Int {
@@ -109,7 +109,7 @@ import Testing
   @Test(.enabled(if: isSuperuser, "only the superuser can mount")) func aFullVolumeIs507() throws {
     let server = try ServerProcess()
     try FileManager.default.createDirectory(at: server.root, withIntermediateDirectories: true)
-    // Where a container forbids it, there is no such volume.
+    // Some containers do not permit mounts.
     guard try run(["/bin/mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", server.root.path]).status == 0 else {
       return
     }

@@ -3,7 +3,7 @@ import BlobStore
 import Foundation
 import Testing
 
-/// How a connection ends, and what its client has by then.
+/// The end of a connection, and the bytes that its client has received.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct EndTests {
   let server: ServerProcess
 
@@ -13,7 +13,7 @@ import Testing
     case field, oldProtocol, halfClose
   }
 
-  /// A client that takes its time has all of the last answer.
+  /// A slow client receives the complete last response.
   @Test(arguments: Ending.allCases) func theLastAnswerComesToItsEnd(ending: Ending) throws {
     let payload = Data((0..<20 << 20).map { UInt8(truncatingIfNeeded: $0 >> 12) })
     try server.store().store(payload, for: "large")
@@ -28,7 +28,7 @@ import Testing
     #expect(connection.hasEnded)
   }
 
-  /// What comes behind the fields would be taken for the next answer.
+  /// The connection ends, because the client would take bytes after the fields for the next response.
   @Test(arguments: [
     ("HEAD /healthz HTTP/1.1\r\n\r\n", 400), ("HEAD /healthz HTTP/1.1\r\nHost: localhost\r\nExpect: more\r\n\r\n", 417),
   ])
@@ -41,7 +41,7 @@ import Testing
     #expect(connection.hasEnded)
   }
 
-  /// The decoder takes what follows for another protocol, so nothing may follow.
+  /// The decoder treats further bytes as another protocol, so the connection ends.
   @Test(arguments: [
     ("GET /healthz", "Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n", 200),
     ("GET /healthz", "Connection: keep-alive, upgrade\r\nUpgrade: websocket\r\n\r\n", 200),
@@ -57,7 +57,7 @@ import Testing
     #expect(connection.hasEnded)
   }
 
-  /// The client sends all of a body that nobody wants, and still has the answer.
+  /// A client that sends all of a refused body still receives the response.
   @Test func aRefusalIsReadThoughALargeBodyIsSent() throws {
     let connection = try server.connect()
     let count = 16 << 20

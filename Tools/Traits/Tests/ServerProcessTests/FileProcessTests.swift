@@ -3,7 +3,7 @@ import BlobStore
 import Foundation
 import Testing
 
-/// Payloads that the system sends from their files.
+/// Payloads that the system sends directly from their files.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct FileProcessTests {
   let server: ServerProcess
 
@@ -46,7 +46,7 @@ import Testing
     }
   }
 
-  /// It is never taken for whole.
+  /// A response with a damaged payload is incomplete.
   @Test func aDamagedPayloadBreaksOff() throws {
     let store = try server.store()
     try store.store(payload(5 << 20), for: "a")
@@ -59,13 +59,13 @@ import Testing
     #expect(throws: Failure.self) { try connection.answer() }
   }
 
-  /// All are under way at a time, each with what a blob was when it asked for it.
+  /// All readers are concurrent, and each receives the version of the blob at the time of its request.
   @Test func slowReadersGetWhatTheyAskedFor() throws {
     let payload = payload(1 << 20)
     try server.store().store(payload, for: "a")
     let readers = try (0..<100).map { _ in try server.connect(receiveBuffer: 4096) }
     for reader in readers { try reader.send(get("a")) }
-    // The answer of each has begun.
+    // Each response has begun.
     for reader in readers { #expect(try reader.firstByte() == UInt8(ascii: "H")) }
     try server.store().store(Data("other".utf8), for: "a")
     let other = try server.connect()
@@ -74,7 +74,7 @@ import Testing
     for reader in readers { #expect(try reader.answer().body == payload) }
   }
 
-  /// A client that goes in the middle leaves the server as it was.
+  /// A client that disconnects during a response does not affect the server.
   @Test func readersMayGo() throws {
     try server.store().store(payload(3 << 20), for: "a")
     for _ in 0..<20 {

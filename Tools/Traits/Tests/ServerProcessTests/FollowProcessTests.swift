@@ -11,7 +11,7 @@ import Testing
 
   private static let request = "GET /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-  /// A PUT in chunks, of which the first is sent.
+  /// Begins a chunked PUT, and sends its first chunk.
   private func begin() throws -> Connection {
     let writer = try server.connect()
     try writer.send(
@@ -20,7 +20,7 @@ import Testing
     return writer
   }
 
-  /// The body of a GET, which has begun. The server sees the first chunk in its own time.
+  /// Returns a connection with a GET whose body has begun, after the server has received the first chunk.
   private func follow() throws -> Connection {
     let reader = try server.connect()
     for _ in 0..<2000 {
@@ -41,7 +41,7 @@ import Testing
     let writer = try begin()
     let reader = try follow()
     #expect(try reader.chunk() == Data("one".utf8))
-    // The answer to HEAD has no body, and another may follow.
+    // The response to HEAD has no body, so another response can follow.
     let other = try server.connect()
     for _ in 0..<2 {
       try other.send(Self.request.replacing("GET", with: "HEAD"))
@@ -57,7 +57,7 @@ import Testing
     try writer.send("0\r\n\r\n")
     #expect(try writer.answer().status == 201)
     #expect(try reader.chunk() == nil)
-    // Now it is a blob as any other.
+    // The blob is complete.
     try reader.send(Self.request)
     #expect(try reader.answer().text == "onetwothree")
   }
@@ -72,8 +72,7 @@ import Testing
     #expect(try server.store().load("a") == nil)
   }
 
-  /// Without chunks, the end of the connection is the end of the body.
-  /// Where a body ends with its connection, one that breaks off would be taken for whole.
+  /// Without chunks, the body ends with the connection, so a client would take an incomplete body for a complete one.
   @Test func theOldProtocolIsToldToWait() throws {
     let writer = try begin()
     _ = try follow()

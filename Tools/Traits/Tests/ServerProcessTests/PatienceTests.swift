@@ -5,9 +5,9 @@ import Logging
 import SystemPackage
 import Testing
 
-/// What clients may take of a server: its connections, its files, its time.
+/// The limits of a client's resources: connections, files, and time.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct PatienceTests {
-  /// Files can still be opened, however many clients connect.
+  /// Connections leave enough descriptors to open files.
   @Test func connectionsLeaveDescriptorsForFiles() throws {
     let server = try ServerProcess(descriptors: 64)
     let connections = try (0..<60).map { _ in try server.connect() }
@@ -17,7 +17,7 @@ import Testing
     }
   }
 
-  /// A byte now and then is no progress, and holds no connection.
+  /// A client that sends single bytes makes no progress, so its connection is closed.
   @Test func aClientThatSendsByteByByteIsCutOff() async throws {
     try await withServer(patience: .milliseconds(300)) { port in
       let connection = try Connection(port: port)
@@ -52,7 +52,7 @@ import Testing
       }
       try await group.next()
       group.cancelAll()
-      // The end of the server by its cancellation is none of the test's.
+      // Errors of the cancelled server are ignored.
       while (try? await group.next()) != nil {}
     }
     try await cache.close()

@@ -3,7 +3,7 @@ import BlobStore
 import Foundation
 import Testing
 
-/// What a PUT leaves in the directory, however it ends.
+/// The effect of a PUT on the directory, for each way in which it can end.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct PutProcessTests {
   enum End: CaseIterable {
     case close, halfClose, reset
@@ -28,7 +28,7 @@ import Testing
       case .reset: connection.reset()
       }
     }
-    // The server comes to see the end of the connection in its own time, and ends when it has.
+    // The server detects the end of the connection asynchronously, and exits only after that.
     server.send(SIGTERM)
     #expect(server.status() == 0)
     #expect(try server.store().load("a") == nil)
@@ -42,7 +42,7 @@ import Testing
     #expect(try busy.answer().status == 100)
     try busy.send("one")
     server.send(SIGTERM)
-    // It has noticed, for it ends the other connection.
+    // The end of the idle connection shows that the server has received the signal.
     #expect(idle.hasEnded)
     try busy.send("two")
     #expect(try busy.answer().status == 201)
@@ -51,10 +51,10 @@ import Testing
     #expect(try server.store().load("a")?.payload == Data("onetwo".utf8))
   }
 
-  /// Each client replaces one key again and again: small blobs, large ones, with a length or in chunks.
+  /// Each client repeatedly replaces a key with small and large blobs, with a length or in chunks.
   @Test func aReplacementThatWasAcknowledgedOutlivesAKill() async throws {
     let server = try ServerProcess()
-    /// The bytes of a client's blob tell its number.
+    /// The bytes of a client's blob identify its number.
     func payload(_ number: Int) -> Data {
       Data("\(number) ".utf8) + Data(repeating: UInt8(truncatingIfNeeded: number), count: [10, 400_000][number % 2])
     }
@@ -63,7 +63,7 @@ import Testing
         group.addTask {
           var last = 0
           guard let connection = try? server.connect() else { return (client, last) }
-          // In the middle of what the others send.
+          // The kill interrupts the other clients' requests.
           defer { if client == 0 { server.send(SIGKILL) } }
           while client > 0 || last < 60 {
             let body = payload(last + 1)
@@ -95,7 +95,7 @@ import Testing
     for (client, key) in ["ccache/0", "sccache/a/1", "2", "gradle/3"].enumerated() {
       let last = try #require(acknowledged[client])
       let stored = try store.load(BlobKey(key))?.payload
-      // The one under way when the server was killed may be there, whole.
+      // The blob that was in progress at the kill may be stored completely.
       let expected = [last > 0 ? payload(last) : nil, payload(last + 1)]
       #expect(expected.contains(stored), "\(key): \(last)")
     }
@@ -109,9 +109,9 @@ import Testing
       for client in 0..<4 {
         group.addTask {
           var keys: [String] = []
-          // Another client may have had the server killed already.
+          // Another client may have already killed the server.
           guard let connection = try? server.connect() else { return keys }
-          // Whatever ends the first client: the others go on until the server has gone.
+          // The other clients continue until the server is killed, so the first client must kill it in any case.
           defer { if client == 0 { server.send(SIGKILL) } }
           while true {
             let key = "\(client)-\(keys.count)"

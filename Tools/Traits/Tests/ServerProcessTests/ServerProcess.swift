@@ -3,15 +3,15 @@ import Foundation
 import SystemPackage
 import Testing
 
-/// The server as a process of its own, on a directory of its own, at a port that the system chooses.
+/// A server process on a temporary directory, at a port that the system chooses.
 final class ServerProcess: @unchecked Sendable {
-  /// The directory above the cache, which is removed in the end.
+  /// The parent directory of the cache, which is removed at the end.
   let directory: URL
   let root: URL
   let port: UInt16
   let address: String
   private let process: Process
-  /// What it writes on standard error: a file, which is never full.
+  /// The file for standard error, which cannot block the server as a full pipe would.
   private let errors: URL
 
   static var executable: URL { Bundle.main.bundleURL.appending(path: "blobcache-serve") }
@@ -63,7 +63,6 @@ final class ServerProcess: @unchecked Sendable {
 
   deinit {
     kill()
-    // What is left over disturbs nobody.
     try? FileManager.default.removeItem(at: directory)
   }
 
@@ -80,14 +79,14 @@ final class ServerProcess: @unchecked Sendable {
     return process.terminationStatus
   }
 
-  /// A store on the directory, as another program has it.
+  /// Returns a store on the directory, as another program would open it.
   func store() throws -> BlobStore { try BlobStore(directory: root.path) }
 
   func connect(receiveBuffer: Int32? = nil) throws -> Connection {
     try Connection(port: port, receiveBuffer: receiveBuffer)
   }
 
-  /// Waits until it has said something on standard error.
+  /// Waits until standard error contains a text.
   func waitForError(_ text: String) throws {
     let end = ContinuousClock.now + .seconds(60)
     while try !errorText.contains(text) {
@@ -98,20 +97,20 @@ final class ServerProcess: @unchecked Sendable {
 
   var errorText: String { get throws { String(decoding: try Data(contentsOf: errors), as: UTF8.self) } }
 
-  /// Names of files in the making.
+  /// Returns the names of unfinished files.
   func temporaryFiles() -> [String] {
     let walk = FileManager.default.enumerator(atPath: root.path)
     return walk?.compactMap { $0 as? String }.filter { $0.contains(".tmp-") } ?? []
   }
 
-  /// Changes bytes on disk, in the payload of each record with a prefix, packed or not.
+  /// Overwrites bytes in the payload of each record with a prefix, packed or not.
   ///
-  /// - Returns: how many records there are.
+  /// - Returns: The number of records.
   func damageRecords(prefix: String) throws -> Int {
     let entries = Array(try store().records(prefix: prefix))
     for entry in entries {
       let file = try FileHandle(forUpdating: root.appending(path: entry.file))
-      // Behind the header, and the name that a packed record has there. Where chunks lie: Spec/PackFormat.md.
+      // The position after the header and a packed record's name. The chunk layout: Spec/PackFormat.md.
       let begin = entry.packed.map { 4096 + 1024 * (64 + 4 * 512) + $0.chunk * 1_032_192 + $0.offset } ?? 0
       try file.seek(toOffset: UInt64(begin) + 150)
       try file.write(contentsOf: Data("damaged".utf8))
@@ -127,7 +126,6 @@ struct Failure: Error, CustomStringConvertible {
   init(_ description: String) { self.description = description }
 }
 
-/// Runs a program to its end.
 func run(_ command: [String]) throws -> (status: Int32, output: String, errors: String) {
   let process = Process()
   process.executableURL = URL(filePath: command[0])

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What the program says at its start, and what it refuses.
+/// The messages and errors of the program at its start.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct StartTests {
   @Test func aPortInUseIsSaid() throws {
     let first = try ServerProcess()
@@ -39,7 +39,7 @@ import Testing
     let second = try run(command)
     #expect(second.status == 2)
     #expect(second.errors.hasPrefix("blobcache: unix:\(socket): cannot listen: Address already in use"))
-    // What a server has left that was killed is no obstacle.
+    // The socket file of a killed server does not prevent a start.
     first.kill()
     let third = try ServerProcess(listen: "unix:\(socket)")
     third.send(SIGTERM)

@@ -3,7 +3,7 @@ import BlobStore
 import Foundation
 import Testing
 
-/// What is sent over TLS, by clients of another library.
+/// TLS connections with clients of another library.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct TLSTests {
   private let certificates: Certificates
 
@@ -43,13 +43,13 @@ import Testing
       as [(Certificates, String?)]
     {
       let stranger = try Connection(port: server.port, trusting: certificates, as: name, of: authority)
-      // Its client has gone, perhaps: what counts is that there is no answer.
+      // The client may have exited. Only the missing response is relevant.
       try? stranger.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
       #expect(throws: Failure.self) { try stranger.answer() }
     }
   }
 
-  /// A client that takes its time has all of the last answer.
+  /// A slow client receives the complete last response.
   @Test func theLastAnswerComesToItsEnd() throws {
     let server = try ServerProcess(certificates.options)
     let payload = Data((0..<20 << 20).map { UInt8(truncatingIfNeeded: $0 >> 12) })
@@ -68,7 +68,7 @@ import Testing
       try Connection(port: server.port, trusting: certificates),
       try Connection(port: server.port, trusting: certificates)
     )
-    // Its client shows nothing of a connection that is made.
+    // The TLS client does not report when its connection is established.
     try idle.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     #expect(try idle.answer().status == 200)
     try busy.send("PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6\r\nExpect: 100-continue\r\n\r\n")
@@ -100,7 +100,7 @@ import Testing
       server.send(SIGHUP)
       try server.waitForError("stays as it was: \(certificates.path("server.pem")): it has no certificate")
     }
-    // Connections stay.
+    // Existing connections stay open.
     try earlier.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     #expect(try earlier.answer().status == 200)
   }
@@ -131,7 +131,7 @@ import Testing
     #expect(start.errors.contains(reason), "\(start.errors)")
   }
 
-  /// Encryption keeps nobody from changing blobs.
+  /// Encryption does not restrict changes of blobs, so a server on a network needs further protection.
   @Test func onANetworkChangesNeedMoreThanTLS() throws {
     let start = try run(
       [ServerProcess.executable.path, "/nonexistent/cache", "--listen", "0.0.0.0:0"] + certificates.options)

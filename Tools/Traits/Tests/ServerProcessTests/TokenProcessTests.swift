@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// Tokens and users, as the program takes them.
+/// Tokens and users as options of the program.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct TokenProcessTests {
   private let directory: URL
   private let file: String
@@ -70,7 +70,7 @@ import Testing
     #expect(try run([ServerProcess.executable.path, "token"] + arguments).status == 64)
   }
 
-  /// The test is the superuser, and the server another user.
+  /// The test runs as the superuser, and the server as another user.
   @Test(.enabled(if: getuid() == 0, "only the superuser can be two users"))
   func aSocketIsForThoseWhoAreNamed() throws {
     defer { try? FileManager.default.removeItem(at: directory) }

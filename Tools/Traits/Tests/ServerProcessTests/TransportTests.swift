@@ -3,7 +3,7 @@ import BlobStore
 import Foundation
 import Testing
 
-/// What the server makes of the bytes of a connection.
+/// The server's handling of the bytes of a connection.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct TransportTests {
   let server: ServerProcess
 
@@ -21,7 +21,7 @@ import Testing
     try put("b", "two")
     let connection = try server.connect()
     let request = "GET /v1/blobs/KEY HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    // At once, and so in one piece.
+    // One write sends all requests in one piece.
     try connection.send(["a", "none", "b"].map { request.replacing("KEY", with: $0) }.joined())
     #expect(try connection.answer().text == "one")
     #expect(try connection.answer().status == 404)
@@ -65,7 +65,7 @@ import Testing
     #expect(try connection.answer().status == 201)
   }
 
-  /// A client of the old protocol would take the word for the answer.
+  /// A client of the old protocol would take the informational response for the final one.
   @Test func theOldProtocolHasNoExpectations() throws {
     for expectation in ["100-continue", "more"] {
       let connection = try server.connect()
@@ -74,7 +74,7 @@ import Testing
     }
   }
 
-  /// Its bytes would be stored as they are coded.
+  /// Otherwise the encoded bytes would be stored.
   @Test(arguments: [
     ("1.1", "gzip, chunked", 501), ("1.1", "chunked, chunked", 501), ("1.1", "identity, chunked", 501),
     ("1.0", "chunked", 400),
@@ -85,14 +85,14 @@ import Testing
       "PUT /v1/blobs/a HTTP/\(version)\r\nHost: localhost\r\nTransfer-Encoding: \(coding)\r\n\r\n"
         + "4\r\nWiki\r\n0\r\n\r\n")
     let answer = try connection.answer()
-    // The decoder may refuse it as well.
+    // The decoder may also refuse the request.
     #expect([400, status].contains(answer.status), "\(answer.status)")
     #expect(answer.fields["connection"] == "close")
     #expect(connection.hasEnded)
     #expect(try server.store().load("a") == nil)
   }
 
-  /// The client is not told to send what is refused.
+  /// A client must not be asked to send a refused body.
   @Test(arguments: [("Content-Length: 99999999999", 413), ("Content-Length: 3\r\nContent-Encoding: gzip", 415)])
   func aBodyThatIsNotWantedIsNotAskedFor(fields: String, status: Int) throws {
     let connection = try server.connect()
@@ -136,7 +136,7 @@ import Testing
     #expect(answer.fields["connection"] == "close")
     #expect(connection.hasEnded)
     #expect(try server.store().load("a") == nil)
-    // The server goes on.
+    // The server still works.
     try put("b", "two")
   }
 

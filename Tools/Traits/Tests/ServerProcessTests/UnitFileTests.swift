@@ -1,12 +1,12 @@
 import Foundation
 import Testing
 
-/// The examples beside the unit of the server.
+/// The example files next to the server's unit file.
 @Suite(.timeLimit(.minutes(5))) struct UnitFileTests {
   private static let units = URL(filePath: #filePath).deletingLastPathComponent()
     .appending(path: "../../../systemd").standardized
 
-  /// The command in the unit starts a server by the example of its configuration.
+  /// The unit's command starts a server with the example configuration.
   @Test func theCommandIsUnderstood() throws {
     let certificates = try Certificates()
     let place = certificates.directory

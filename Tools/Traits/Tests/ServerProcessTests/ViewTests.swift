@@ -4,7 +4,7 @@ import Testing
 /// `--view`: a server for one browser.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct ViewTests {
   #if os(Linux)
-    /// A script in the browser's place tells what it was to open.
+    /// A script replaces the browser, and reports the URL to open.
     @Test func theBrowserIsOpenedAndNobodyElseGetsIn() throws {
       let directory = FileManager.default.temporaryDirectory.appending(path: "blobcache-view-\(UUID().uuidString)")
       try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)

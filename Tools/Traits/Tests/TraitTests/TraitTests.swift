@@ -8,7 +8,7 @@ import SystemPackage
 import Testing
 import Tracing
 
-/// What a cache counts, times and traces when the package's traits are on and a program has set up who listens.
+/// The metrics and traces of a cache with the package's traits, in a program that has bootstrapped their backends.
 @Suite(.serialized) struct TraitTests {
   private static let metrics: TestMetrics = {
     let metrics = TestMetrics()
@@ -26,9 +26,9 @@ import Tracing
     _ change: (inout BlobCache.Configuration) -> Void = { _ in }, _ body: (BlobCache) async throws -> Void
   ) async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "BlobCache-\(UUID().uuidString)")
-    defer { try? FileManager.default.removeItem(at: directory) }  // what is left over disturbs nobody
+    defer { try? FileManager.default.removeItem(at: directory) }  // a leftover directory is harmless
     var configuration = BlobCache.Configuration()
-    // What other programs leave of the machine's memory changes no count.
+    // Memory pressure of other programs must not change the counts.
     configuration.memory?.respondsToMemoryPressure = false
     change(&configuration)
     let cache = try BlobCache(directory: FilePath(directory.path), configuration: configuration)
@@ -69,7 +69,7 @@ import Tracing
     }
   }
 
-  /// A20. Written behind, and produced where it looks more than once.
+  /// A20: write-behind stores and productions with repeated lookups are counted once.
   @Test func nothingIsCountedTwice() async throws {
     let metrics = Self.metrics
     metrics.reset()
@@ -98,11 +98,11 @@ import Tracing
       cache.removeAllFromMemory()
       _ = try await cache.load("on disk")
       await #expect(throws: BlobStoreError.self) { try await cache.store(Data(), for: "") }
-      // The tracer is the process's, and other suites make spans, too.
+      // The tracer is global, so other suites create spans too.
       let spans = tracer.popFinishedSpans().filter {
         [.string("on disk"), .string("")].contains($0.attributes["blobcache.key"]?.toSpanAttribute())
       }
-      // The load that memory has answered makes none.
+      // The load from memory creates no span.
       #expect(spans.map(\.operationName) == ["blobcache.store", "blobcache.load", "blobcache.store"])
       #expect(spans.first?.attributes["blobcache.key"]?.toSpanAttribute() == .string("on disk"))
       #expect(spans.map(\.errors.count) == [0, 0, 1])

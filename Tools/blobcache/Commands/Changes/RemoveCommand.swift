@@ -40,7 +40,7 @@ struct RemoveCommand: DirectorySubcommand {
     if purge { configuration.recycling = .off }
     let store = try BlobStore(directory: directory, configuration: configuration)
     let answer = try scope.map { try remove($0, from: store, &output) } ?? removeKeys(from: store, &output)
-    // Last, so that the removals are printed even if it fails. Earlier blobs of the keys may lie there.
+    // Last, so that removals are printed even if this fails. The bin may contain earlier blobs of the keys.
     if purge { try store.emptyRecyclingBin() }
     return answer
   }

@@ -110,10 +110,10 @@ struct StoreCommand: DirectorySubcommand {
     if keepLocks { locked ? .keepOrOne : .keep } else { locked ? .one : .none }
   }
 
-  /// A store that cannot but fail makes no directory.
+  /// Rejects a directory as the input before the store creates the cache directory.
   private func checkInput() throws {
     let input = file.flatMap { $0 == "-" ? nil : $0 }
-    // The store finds every other fault of the input.
+    // The store reports every other error of the input.
     guard (try? Files().status(of: input ?? "/dev/stdin"))?.type == .directory else { return }
     throw CommandFailure(
       "store \"\(key)\": read(2) of the input: \(Errno.isDirectory): \(input?.string ?? "standard input")")

@@ -38,7 +38,7 @@ struct DumpCommand: Subcommand {
       do {
         answer.worsen(to: try dump(path, &output))
       } catch {
-        // The other paths are none the worse for it.
+        // A failure for one path does not affect the others.
         StandardError.report(Self.text(of: error))
         answer = .failed
       }
@@ -67,11 +67,11 @@ struct DumpCommand: Subcommand {
       isEmpty = false
       do {
         if let error = entry.accessError { throw error }
-        // nil if it was removed since it was listed.
+        // `nil` if the record was removed since it was listed.
         let inspection = entry.packed == nil ? try store.inspect(path.appending(file)) : try store.inspect(entry)
         if let inspection { answer.worsen(to: print(inspection, file: file, store, &output)) }
       } catch let error as BlobStoreError where error.errno == .noSuchFileOrDirectory {
-        // Removed since it was listed.
+        // The file was removed since it was listed.
       } catch {
         StandardError.report(Self.text(of: error))
         answer = .failed
@@ -142,7 +142,7 @@ extension JSONObject {
     add("name", field.rawValue)
     add("offset", field.offset)
     add("size", field.byteCount)
-    // In hexadecimal, because many readers of JSON lose digits of integers above 2^53.
+    // In hexadecimal, because many JSON readers lose precision for integers above 2^53.
     add("value", field.hexadecimal(header))
     switch verdict {
     case .ok: add("verdict", "ok")

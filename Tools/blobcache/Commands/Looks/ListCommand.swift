@@ -8,7 +8,7 @@ struct ListCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
     commandName: "list", abstract: "List the blobs with their headers. Nothing is touched.")
 
-  /// Which records are shown.
+  /// The states of the records to list.
   enum StateFilter: String, CaseIterable, ExpressibleByArgument {
     case live, expired, locked, damaged, streaming, all
 
@@ -77,7 +77,7 @@ extension ListCommand {
   ])
 
   private static func row(_ entry: RecordEntry, _ now: UnixTime, _ style: Style) -> String {
-    // A record whose name does not tell its key is called by its file.
+    // If the file name does not determine the key, the file name is printed.
     var name = (entry.key?.string ?? entry.file).printable
     if let data = entry.extendedData { name += "  [\(data.preview)]" }
     if let damage = entry.damage { name += "  (\(damage.name))" }

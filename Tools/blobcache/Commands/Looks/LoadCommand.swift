@@ -117,16 +117,16 @@ struct LoadCommand: DirectorySubcommand {
     return .done
   }
 
-  /// - Returns: nil if the payload has none of the bytes that were asked for.
+  /// - Returns: The byte range, or `nil` if the payload contains no byte of the requested range.
   private func bytes(of reader: BlobReader) -> Range<Int64>? {
     guard let range else { return 0..<reader.byteCount }
     return range.ranges.resolved(byteCount: reader.byteCount).first
   }
 
-  /// Writes bytes of the payload in pieces, which cannot be taken back. So all of it is verified first.
+  /// Writes bytes of the payload in pieces. A complete payload is verified before its first byte is written.
   ///
-  /// A payload of one piece is verified with that. A larger one is read once more for it, mostly out of the kernel's
-  /// memory: what a pipe has taken would be data, though the checksum is wrong in the end.
+  /// A payload of one piece is verified by that read. A larger payload is first read to verify it, mostly from the
+  /// page cache, because bytes that were written to a pipe cannot be withdrawn after a checksum mismatch.
   private func write(_ bytes: Range<Int64>, of reader: BlobReader, _ append: (RawSpan) throws -> Void) throws {
     let isOnePiece = reader.byteCount <= Self.largestPiece
     if range == nil, !isOnePiece { try reader.verify() }
@@ -137,7 +137,7 @@ struct LoadCommand: DirectorySubcommand {
     }
   }
 
-  /// The bytes of a payload that is in memory as a whole.
+  /// The size of the largest payload that is read into memory as a whole.
   private static let largestPiece = 4 << 20
 
   private func bar(for bytes: Range<Int64>) -> TransferBar? {

@@ -60,7 +60,7 @@ struct StatsCommand: DirectorySubcommand {
     return (rows + remoteRows(traffic.remote)).map { $0.name.padded(to: 20) + "  " + $0.value }
   }
 
-  /// Nothing for a directory without a tier.
+  /// Returns the rows for the remote tier, or an empty array if the directory has no tier.
   private static func remoteRows(_ remote: BlobStore.RemoteTraffic) -> [(name: String, value: String)] {
     guard remote != BlobStore.RemoteTraffic() else { return [] }
     return [
@@ -72,7 +72,7 @@ struct StatsCommand: DirectorySubcommand {
     ]
   }
 
-  /// A row for each of the last collections, with the traffic since the one before.
+  /// Returns a row for each recent collection with the traffic since the previous one.
   private static func table(_ passes: [BlobStore.RecentPass]) -> [String] {
     guard !passes.isEmpty else { return [] }
     let columns = FixedColumns(columns: [

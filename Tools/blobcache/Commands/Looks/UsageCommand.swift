@@ -90,9 +90,9 @@ struct UsageCommand: DirectorySubcommand {
 }
 
 extension BlobStore.Usage {
-  /// The bytes of records alone, from those of all files.
+  /// The bytes of records, without damaged, quarantined and recycled files.
   ///
-  /// A sum that is held at the largest number may be less than its parts.
+  /// Saturated at zero, because a sum that saturated at the maximum can be less than its parts.
   fileprivate var recordBytes: Int64 {
     let others = damagedBytes.saturatingAdding(quarantinedBytes).saturatingAdding(recycledBytes)
     return max(0, bytes.saturatingSubtracting(others))

@@ -44,7 +44,7 @@ struct VerifyCommand: DirectorySubcommand {
   }
 
   private func verify(_ store: BlobStore, _ output: inout Output) throws -> BlobStore.VerificationReport {
-    // Without the counters there is less to see; what keeps them from being read will be reported by the verification.
+    // If the counters cannot be read, the total is unknown. The verification reports the cause.
     let total = try? store.usageEstimate()?.records
     let progress = ProgressBar(directory.string, total: total, bytesName: "checked", quiet: options.quiet)
     return try store.verify(repairing: repair) { finding in

@@ -1,6 +1,6 @@
 internal import ArgumentParser
 
-/// Becomes the program `blobcache-remote` with all arguments.
+/// Replaces the process with the program `blobcache-remote` and passes all arguments.
 struct RemoteCommand: Subcommand {
   static let configuration = CommandConfiguration(
     commandName: "remote", abstract: "Look at a remote tier, by the program blobcache-remote.",

@@ -1,6 +1,6 @@
 internal import ArgumentParser
 
-/// Becomes the program `blobcache-serve` with all arguments.
+/// Replaces the process with the program `blobcache-serve` and passes all arguments.
 struct ServeCommand: Subcommand {
   static let configuration = CommandConfiguration(
     commandName: "serve", abstract: "Serve a directory over HTTP, by the program blobcache-serve.",

@@ -10,14 +10,14 @@ internal import SystemPackage
   internal import Android
 #endif
 
-/// A program that lies beside this one or on the PATH.
+/// A program that is installed next to this one or on the PATH.
 ///
-/// What speaks over networks is ten times as large as all subcommands, and each of them would pay for it at its start.
+/// The network code is ten times as large as all subcommands and would slow down the start of each of them.
 package struct SiblingProgram: Sendable {
   let name: String
-  /// The trait that it cannot do without.
+  /// The trait that the program requires.
   let trait: String
-  /// What it is built with.
+  /// The traits in the build command.
   let traits: String
 
   package static let server = SiblingProgram(name: "blobcache-serve", trait: "Server", traits: "Server")
@@ -25,19 +25,19 @@ package struct SiblingProgram: Sendable {
 
   private var build: String { "build it by: swift build -c release --traits \(traits) --product \(name)" }
 
-  /// Ends the program itself where it was built without its trait, and says how to come by one that was not.
+  /// Exits with 2 because the program was built without its trait, and reports how to build it.
   package func refuse() -> Never {
     ProcessSetup.prepare()
     StandardError.report("this \(name) was built without the trait \(trait); \(build)")
     exit(2)
   }
 
-  /// Becomes the program.
+  /// Replaces the process with the program.
   ///
   /// - Parameters:
-  ///   - arguments: what it gets.
-  ///   - subcommand: for the message.
-  /// - Throws: `CommandFailure`, and returns in no other way.
+  ///   - arguments: The arguments of the program.
+  ///   - subcommand: The name of the subcommand for the error message.
+  /// - Throws: `CommandFailure` if the program cannot be executed. The method does not return.
   func become(with arguments: [String], for subcommand: String) throws -> Never {
     let beside = Self.ownPath.removingLastComponent().appending(name)
     var errno = Self.execute(beside.string, arguments)
@@ -45,7 +45,7 @@ package struct SiblingProgram: Sendable {
     throw CommandFailure("\(subcommand): \(beside): \(errno); \(build)")
   }
 
-  /// This program's own path; the name it was called by where the system does not tell.
+  /// The path of this program, or the name it was invoked with if the system does not provide the path.
   private static var ownPath: FilePath {
     let name = FilePath(CommandLine.arguments.first ?? "blobcache")
     guard let path = realpath("/proc/self/exe", nil) ?? realpath(name.string, nil) else { return name }
@@ -53,11 +53,11 @@ package struct SiblingProgram: Sendable {
     return FilePath(platformString: path)
   }
 
-  /// Becomes another program, which is looked for on the PATH if its name has no slash.
+  /// Executes another program, which is searched on the PATH if its name contains no slash.
   ///
-  /// - Returns: why that did not succeed.
+  /// - Returns: The error, because the function returns only on failure.
   private static func execute(_ program: String, _ arguments: [String]) -> Errno {
-    // What this program ignores, the other is not to inherit: it decides for itself.
+    // The other program must not inherit the ignored signals. It sets up its own.
     signal(SIGPIPE, SIG_DFL)
     signal(SIGXFSZ, SIG_DFL)
     var pointers = ([program] + arguments).map { strdup($0) } + [nil]

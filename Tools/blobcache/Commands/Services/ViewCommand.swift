@@ -1,6 +1,6 @@
 internal import ArgumentParser
 
-/// Becomes the program `blobcache-serve` for one browser of this machine.
+/// Replaces the process with the program `blobcache-serve` for one browser on this machine.
 struct ViewCommand: Subcommand {
   static let configuration = CommandConfiguration(
     commandName: "view", abstract: "Look at a directory in a browser, by the program blobcache-serve.",

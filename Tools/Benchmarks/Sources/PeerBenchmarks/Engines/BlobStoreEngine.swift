@@ -5,8 +5,8 @@ import Synchronization
 import SystemPackage
 import Workbench
 
-/// This library's store with its defaults and a limit, which bounds the recycling bin. To be comparable it has no
-/// durability, like the others.
+/// This library's store with its defaults and a size limit, which bounds the recycling bin. It has no durability, to
+/// be comparable with the others.
 final class BlobStoreEngine: Engine, Session {
   private let store: BlobStore
 
@@ -16,7 +16,7 @@ final class BlobStoreEngine: Engine, Session {
     configuration.packReads = packReads
     configuration.durability = .none
     configuration.limits.size = 8 << 30
-    // The clock runs ahead, and nothing is to expire.
+    // The clock runs ahead, so records must not expire.
     configuration.expiry.defaultTimeToLive = .seconds(Int64.max)
     let clock = HastyClock(configuration.now)
     configuration.now = { clock.next() }
@@ -43,7 +43,7 @@ final class BlobStoreEngine: Engine, Session {
   }
 }
 
-/// The system's clock, and a second more each time it is read, so that no touch finds its work done.
+/// The system's clock plus a second for each reading, so that each touch has to write.
 private final class HastyClock: Sendable {
   private let system: @Sendable () -> UnixTime
   private let lead = Atomic<Int64>(0)

@@ -2,12 +2,12 @@ import Foundation
 import SystemPackage
 import Workbench
 
-/// Foundation's atomic write of whole files with an NSCache in front, as many programs do it by themselves.
+/// Foundation's atomic write of whole files with an NSCache in front, as many programs implement it.
 ///
-/// On disk it works as SPTPersistentCache does: a header and the payload are one `Data`, and the subdirectory is made
-/// if it is missing. `loadTouching` writes the whole file again, atomically, with a new time in its header.
+/// On disk it works like SPTPersistentCache: a header and the payload are one `Data`, and a missing subdirectory is
+/// created. `loadTouching` writes the whole file again, atomically, with a new time in its header.
 ///
-/// Unchecked: nothing changes but the NSCache, which may be used from any thread.
+/// Unchecked: the only mutable state is the NSCache, which is thread-safe.
 final class FoundationEngine: Engine, Session, @unchecked Sendable {
   private let directory: String
   private let memory = NSCache<NSString, NSData>()
@@ -30,7 +30,7 @@ final class FoundationEngine: Engine, Session, @unchecked Sendable {
     remember(entry.payload.bytes, entry)
   }
 
-  /// An atomic write syncs, and a hundred thousand of them take minutes.
+  /// Writes without the atomic option, which syncs, because a hundred thousand syncs take minutes.
   func fill(_ entry: Entry, notesUses: Bool) throws { try store(entry, []) }
 
   private func store(_ entry: Entry, _ options: Data.WritingOptions) throws {

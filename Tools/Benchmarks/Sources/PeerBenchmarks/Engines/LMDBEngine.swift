@@ -5,13 +5,13 @@
   import SystemPackage
   import Workbench
 
-  /// LMDB without syncs, each operation a transaction of its own.
+  /// LMDB without syncs, with one transaction per operation.
   ///
-  /// Loads copy, as the others do: what LMDB answers with is its own until the transaction ends.
+  /// Loads copy, as in the other engines, because LMDB owns the returned bytes until the transaction ends.
   ///
-  /// Unchecked: an environment may be used from any thread.
+  /// Unchecked: an environment is thread-safe.
   final class LMDBEngine: Engine, Session, @unchecked Sendable {
-    /// Addresses, not memory: as much as can ever be stored.
+    /// Reserves addresses, not memory, for the maximum size of the database.
     private static let mapSize = 16 << 30
 
     private let environment: OpaquePointer

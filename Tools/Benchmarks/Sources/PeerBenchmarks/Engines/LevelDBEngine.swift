@@ -5,9 +5,9 @@
   import SystemPackage
   import Workbench
 
-  /// LevelDB with its default options: a log that is not synced, and compression, for which the payloads leave nothing to do.
+  /// LevelDB with its default options: an unsynced log, and compression, which has no effect on the payloads.
   ///
-  /// Unchecked: a database may be used from any thread, and its options are not changed.
+  /// Unchecked: a database is thread-safe, and its options do not change.
   final class LevelDBEngine: Engine, Session, @unchecked Sendable {
     private let options, reading, writing, database: OpaquePointer
 

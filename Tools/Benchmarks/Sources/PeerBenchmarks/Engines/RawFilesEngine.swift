@@ -3,7 +3,7 @@ import Foundation
 import SystemPackage
 import Workbench
 
-/// System calls in C, and nothing else.
+/// System calls in C only.
 final class RawFilesEngine: Engine, Session {
   private let root: CInt
 
@@ -24,7 +24,7 @@ final class RawFilesEngine: Engine, Session {
     try BenchmarkFailure.check(result, "raw store")
   }
 
-  /// What is read is freed at once: the bytes are not handed on, only their absence is told.
+  /// The bytes are freed after the read and not returned; only a miss is reported.
   func load(_ entry: Entry) throws -> Data? {
     var key = entry.raw
     let found = raw_load(root, &key, 1, false)

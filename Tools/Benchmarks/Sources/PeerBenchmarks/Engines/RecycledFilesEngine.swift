@@ -4,9 +4,9 @@
   import SystemPackage
   import Workbench
 
-  /// The system calls that the store makes, in C, and nothing else: what of its time is not the file system's.
+  /// The system calls of the store in C only, which shows the part of its time that is not the file system's.
   ///
-  /// Unchecked: what the pointer leads to may be used from any thread.
+  /// Unchecked: the C object is thread-safe.
   final class RecycledFilesEngine: Engine, Session, @unchecked Sendable {
     private let files: OpaquePointer
 
@@ -37,7 +37,7 @@
       try BenchmarkFailure.check(result, "recycled replace")
     }
 
-    /// What is read is freed at once: the bytes are not handed on, only their absence is told.
+    /// The bytes are freed after the read and not returned; only a miss is reported.
     func load(_ entry: Entry) throws -> Data? {
       var key = entry.raw
       let found = recycled_files_load(files, &key)

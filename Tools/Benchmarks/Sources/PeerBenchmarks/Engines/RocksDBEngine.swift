@@ -5,10 +5,10 @@
   import SystemPackage
   import Workbench
 
-  /// RocksDB with its default options: a write-ahead log that is not synced, and compression, for which the payloads
-  /// leave nothing to do.
+  /// RocksDB with its default options: an unsynced write-ahead log, and compression, which has no effect on the
+  /// payloads.
   ///
-  /// Unchecked: a database may be used from any thread, and its options are not changed.
+  /// Unchecked: a database is thread-safe, and its options do not change.
   final class RocksDBEngine: Engine, Session, @unchecked Sendable {
     private let options, reading, writing, database: OpaquePointer
 

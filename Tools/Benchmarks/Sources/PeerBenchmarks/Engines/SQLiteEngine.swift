@@ -6,17 +6,17 @@
   import SystemPackage
   import Workbench
 
-  /// SQLite as YYCache's engine uses it: its table, its index over the times of access, a write-ahead log. Statements
-  /// are prepared once, and each change is a transaction of its own.
+  /// SQLite as YYCache's engine uses it, with its table, its index of access times, and a write-ahead log. Statements
+  /// are prepared once, and each change is a separate transaction.
   ///
-  /// Two things differ. YYCache puts values above 20 KiB into files; here the database has them all. YYCache has one
-  /// connection with a lock around it; here each thread loads by a connection of its own. Only changes wait for each
-  /// other, which serves SQLite better than its own waiting for a busy database.
+  /// There are two differences. YYCache stores values above 20 KiB in files, whereas this database contains all
+  /// values. YYCache has one connection with a lock, whereas each thread here loads by its own connection. Only
+  /// changes wait for each other, which is faster for SQLite than its built-in wait for a busy database.
   final class SQLiteEngine: Engine {
     private let path: String
     private let synchronous: String
     private let changes = ChangeLock()
-    /// Keeps the database open, also when no thread is at it.
+    /// Keeps the database open while no thread uses it.
     private let first: SQLiteSession
     private var isFirstTaken = false
 
@@ -36,7 +36,7 @@
     }
   }
 
-  /// One change at a time.
+  /// Serializes changes.
   private final class ChangeLock: Sendable {
     private let lock = Mutex(())
 
@@ -45,7 +45,7 @@
 
   /// A connection with its statements.
   ///
-  /// Unchecked: one thread at a time works with it.
+  /// Unchecked: only one thread at a time uses it.
   private final class SQLiteSession: Session, @unchecked Sendable {
     private let database: OpaquePointer
     private let changes: ChangeLock
@@ -106,7 +106,7 @@
         if result == SQLITE_DONE { return nil }
         guard result == SQLITE_ROW else { throw failure() }
         guard let bytes = sqlite3_column_blob(statement, 0) else { return Data() }
-        // What SQLite answers with is its own until the next step.
+        // SQLite owns the bytes until the next step.
         return Data(bytes: bytes, count: Int(sqlite3_column_bytes(statement, 0)))
       }
     }

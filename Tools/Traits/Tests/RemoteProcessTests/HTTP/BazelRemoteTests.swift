@@ -4,7 +4,7 @@ import Testing
 
 @testable import BlobCacheRemote
 
-/// A bazel-remote as the engine: it knows SHA-256 for names, lists nothing and removes nothing.
+/// The engine with bazel-remote, which accepts only SHA-256 names, and supports neither lists nor removals.
 @Suite(.timeLimit(.minutes(5))) struct BazelRemoteTests {
   private static let name = RemoteName("team/v1/al/album%2F1")
 
@@ -45,7 +45,7 @@ import Testing
       #expect(server.names.contains("ac/" + SignatureV4.digest(of: Data("team/v1/a".utf8))))
       #expect(try await engine.get(Self.name) == nil)
       #expect(try await engine.head(Self.name) == nil)
-      // The latest counts.
+      // The last put wins.
       let other = try records.inMemory(Data("other".utf8))
       try await engine.put(other, as: RemoteName("team/v1/a"))
       #expect(try await engine.bytes(of: RemoteName("team/v1/a")) == other.bytes)
@@ -66,7 +66,7 @@ import Testing
     }
   }
 
-  /// What must be set, at the server or here, is named.
+  /// The error names the required setting of the server or of the engine.
   @Test func settingsAreNamed() async throws {
     try await with(BazelRemote(looksIntoResults: true)) { engine in
       let error = try await refusal(engine)
@@ -78,7 +78,7 @@ import Testing
     }
   }
 
-  /// A removal is told as one that the tier did not do. Its machine asks for the key no more, until it is stored again.
+  /// The tier reports a removal as dropped. Its machine does not request the key until it is stored again.
   @Test func aRemovalIsToldAsDropped() async throws {
     let server = try BazelRemote()
     let directories = (0..<2).map { _ in

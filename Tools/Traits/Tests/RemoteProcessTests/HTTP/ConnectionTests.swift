@@ -4,26 +4,25 @@ import Testing
 
 @testable import BlobCacheRemote
 
-/// What becomes of connections.
 @Suite(.timeLimit(.minutes(5))) struct ConnectionTests {
-  /// R10: to connect costs more than a small object does. Requests one after another share a connection, whatever they are
-  /// answered.
+  /// R10: a connection costs more than a small object, so sequential requests share one regardless of their
+  /// responses.
   @Test(arguments: ProxiedEngine.available) func R10_oneConnectionServesAll(_ fixture: ProxiedEngine) async throws {
     let proxy = try FaultProxy(to: try await fixture.server())
     let engine = try await fixture.engine(proxy.port)
     try await use(engine)
     await engine.close()
-    // Of 35 requests. One that has not been used for ten seconds ends.
+    // 35 requests share these connections. A connection is closed after ten idle seconds.
     #expect((1...5).contains(proxy.connectionCount))
   }
 
-  /// R11: a server that goes away while bytes are on their way to it ends no process by SIGPIPE.
+  /// R11: a server that disconnects during an upload does not end the process by SIGPIPE.
   @Test(arguments: ["http://HOST/v1/blobs", "s3://cache/x?endpoint=http://HOST", "valkey://HOST"], [true, false])
   func R11_aConnectionThatBreaksKillsNoProcess(url: String, byReset: Bool) async throws {
     let server = try Listener { connection in
       let first = connection.read()
       if first.starts(with: "*".utf8) {
-        // Valkey's first command is answered, so that the blob comes.
+        // Valkey's first command gets a reply, so that the engine sends the blob.
         connection.write("%0\r\n".utf8)
         _ = connection.read()
       }
@@ -32,7 +31,7 @@ import Testing
     let file = FileManager.default.temporaryDirectory.appending(path: "broken-\(UUID().uuidString)")
     defer { try? FileManager.default.removeItem(at: file) }
     try Records.bytes(6_000_000, seed: 1).write(to: file)
-    // Tests ignore the signal, and so would what they start.
+    // Tests ignore the signal, and child processes would inherit that.
     let command = ["/usr/bin/env", "--default-signal=PIPE", RemoteProgram.path, "put"]
     let host = "127.0.0.1:\(server.port)"
     let run = try await Programs.run(
@@ -56,7 +55,7 @@ import Testing
     }
   }
 
-  /// An engine that is let go without its end takes its connections with it.
+  /// The deinitializer of an engine that was not closed closes its connections.
   @Test func anEngineMayBeLetGo() async throws {
     let endpoint = try await BlobCacheServe.shared.value.endpoint
     let proxy = try FaultProxy(to: endpoint.port)

@@ -4,9 +4,9 @@ import Testing
 
 @testable import BlobCacheRemote
 
-/// Servers that answer before they have read what is sent.
+/// Servers that respond before they have read the request's body.
 @Suite(.timeLimit(.minutes(5))) struct EarlyAnswerTests {
-  /// The files, not directories, below that of records that are open in this process.
+  /// Returns the open files of this process, without directories, below the records' directory.
   private static func openFiles(_ records: Records) -> [String] {
     let descriptors = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
     return descriptors.compactMap { descriptor in
@@ -24,7 +24,7 @@ import Testing
 
   private static let bytes = Records.bytes(16_000_000, seed: 5)
 
-  /// The file that an upload reads is closed when the server refuses it, whatever the client keeps.
+  /// The file of an upload is closed when the server refuses it, even if the client stays open.
   @Test(arguments: [true, false]) func aRefusedUploadKeepsNoFileOpen(isS3: Bool) async throws {
     let server = try ScriptedServer(isEarly: true) { _ in
       ScriptedServer.answer("413 Content Too Large", "too large", fields: "Content-Type: text/plain\r\n")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BlobCacheRemote
 
-/// A setting that is wrong is one message that names it, of nginx.
+/// An incorrect setting results in one error message that names it, with nginx.
 @Suite(.enabled(if: Nginx.isThere, "no nginx; Tools/prerequisites installs it"), .timeLimit(.minutes(5)))
 struct HTTPSettingTests {
   private static let name = RemoteName("settings/object")

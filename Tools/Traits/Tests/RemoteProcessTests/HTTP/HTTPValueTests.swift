@@ -3,7 +3,6 @@ import Testing
 
 @testable import BlobCacheRemote
 
-/// Small parts of HTTP, by value.
 @Suite struct HTTPValueTests {
   @Test(arguments: [
     ("https://h/a?X-Amz-Signature=secret#secret", "https://h/a"), ("https://user:secret@h/a", "https://h/a"),

@@ -8,7 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct ServeTests {
   private static let name = RemoteName("serve/object")
 
-  /// It frees the place of a record a minute after its end.
+  /// The server frees the space of a record a minute after its expiry.
   @Test func objectsEndThere() async throws {
     let engine = try HTTPEngine(HTTPEngine.Settings(try await BlobCacheServe.shared.value.endpoint))
     let record = try Records().inMemory(Data("x".utf8))
@@ -26,7 +26,7 @@ import Testing
     await engine.close()
   }
 
-  /// Who may read and who may write is told by tokens.
+  /// Tokens determine the rights to read and to write.
   @Test func tokensHaveRights() async throws {
     func line(_ name: String, _ scopes: String) -> String {
       "\(name) sha256:\(SignatureV4.digest(of: Data("blobcache_\(name)".utf8))) \(scopes)\n"

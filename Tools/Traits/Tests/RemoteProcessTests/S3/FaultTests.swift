@@ -5,10 +5,9 @@ import Testing
 @testable import BlobCache
 @testable import BlobCacheRemote
 
-/// What a cache makes of a network and a server that fail.
+/// The behavior of a cache if the network or the server fails.
 @Suite(.enabled(if: SeaweedFS.isThere, "no weed; Tools/prerequisites installs it"), .timeLimit(.minutes(5)))
 struct FaultTests {
-  /// No other test uses it.
   private let namespace = "faults/\(UUID().uuidString)"
   private static let payload = Records.bytes(200_000, seed: 7)
 
@@ -39,7 +38,7 @@ struct FaultTests {
     try await machine.cache.close()
   }
 
-  /// A load is a miss and tells of the fault; a store has its place here. When the fault ends, all goes on.
+  /// A load is a miss and reports the fault; a store succeeds locally. Shared loads resume when the fault ends.
   @Test(arguments: faults) func aFaultIsAMiss(_ fault: FaultProxy.Fault, kind: RemoteError.Kind) async throws {
     try await fill(["one", "two"])
     let proxy = try FaultProxy(to: try await SeaweedFS.shared.value.port)
@@ -69,7 +68,7 @@ struct FaultTests {
     try await machine.cache.close()
   }
 
-  /// An upload that a fault breaks off is tried again, or told of; what is there is whole in any case.
+  /// A store during a fault succeeds locally, and is not uploaded. A later upload is complete.
   @Test(arguments: [FaultProxy.Fault.refuse, .truncate(after: 0), .reset(after: 0), answer("503 Slow Down")])
   func aStoreThatFailsIsTold(_ fault: FaultProxy.Fault) async throws {
     let proxy = try FaultProxy(to: try await SeaweedFS.shared.value.port)
@@ -90,7 +89,7 @@ struct FaultTests {
     for machine in [machine, other] { try await machine.cache.close() }
   }
 
-  /// What hangs ends with its task, long before any deadline.
+  /// A hanging request ends when its task is cancelled, long before any deadline.
   @Test func aCancelledRequestEnds() async throws {
     let proxy = try FaultProxy(to: try await SeaweedFS.shared.value.port)
     try proxy.set(.hang)
@@ -109,17 +108,17 @@ struct FaultTests {
       await #expect(throws: (any Error).self) { try await task.value }
     }
     try proxy.set(.none)
-    // A connection may come too late for its request, and end with the fault.
+    // A connection may arrive too late for its request, and end with the fault.
     try await eventually("it goes on") {
       do { return try await engine.head(name) == nil } catch is RemoteError { return false }
     }
     await engine.close()
-    // After its end an engine does nothing, and says so.
+    // A closed engine performs no requests, and reports that it is closed.
     let closed = await #expect(throws: RemoteError.self) { _ = try await engine.get(name) }
     #expect(closed?.message.contains("the engine is closed") == true, "\(String(describing: closed))")
   }
 
-  /// What Amazon answers to a request for another region.
+  /// The response of Amazon to a request for another region.
   @Test func aWrongRegionIsNamed() async throws {
     let proxy = try FaultProxy(to: try await SeaweedFS.shared.value.port)
     let body = "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>"
@@ -131,7 +130,7 @@ struct FaultTests {
     await engine.close()
   }
 
-  /// A server that stands still, goes on, and is killed.
+  /// A server that is suspended, resumed, and killed.
   @Test func aServerStopsAndEnds() async throws {
     let seaweed = try await SeaweedFS()
     let engine = { try S3Engine(try seaweed.settings()) }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BlobCacheRemote
 
-/// What answers of S3 mean, by value.
+/// The interpretation of S3's responses.
 @Suite struct S3AnswerTests {
   private static let settings = S3Failure.Settings(
     bucket: "covers", region: "us-east-1", accessKey: "AKTEST", time: "20261126T194530Z")
@@ -81,7 +81,7 @@ import Testing
   }
 }
 
-/// The small part of XML that answers need.
+/// The subset of XML that responses use.
 @Suite struct XMLElementTests {
   @Test func aListIsRead() throws {
     let text = """
@@ -99,7 +99,7 @@ import Testing
       root.children.filter { $0.name == "Contents" }.map { $0["Key"] } == ["a & b<>\"'ä\u{1F600}", "<raw> & xy"])
   }
 
-  /// A mark behind an escape is one character with it.
+  /// A combining mark after an escape joins the escaped character.
   @Test(arguments: [("R&amp;\u{301}", "R&\u{301}"), ("&lt;\u{301};\u{302}", "<\u{301};\u{302}")])
   func marksBehindEscapesAreRead(escaped: String, text: String) {
     #expect(XMLElement("<a>\(escaped)</a>".utf8)?.text.utf8.elementsEqual(text.utf8) == true)
@@ -115,7 +115,7 @@ import Testing
     #expect(XMLElement(text.utf8) == nil)
   }
 
-  /// No bytes make it crash or go on for ever.
+  /// Arbitrary bytes cause neither a crash nor an endless loop.
   @Test func anyBytesAreRead() {
     var random = SplitMix(seed: 30)
     let pieces: [[UInt8]] =

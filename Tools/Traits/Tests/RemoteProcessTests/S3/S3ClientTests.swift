@@ -5,17 +5,16 @@ import Testing
 @testable import BlobCache
 @testable import BlobCacheRemote
 
-/// Other programs on one object store.
+/// Interoperability with other programs on one object store.
 @Suite(.enabled(if: SeaweedFS.isThere, "no weed; Tools/prerequisites installs it"), .timeLimit(.minutes(5)))
 struct S3ClientTests {
-  /// No other test uses it.
   private let namespace = "machines/\(UUID().uuidString)"
 
   private func engine() async throws -> S3Engine { try S3Engine(try await SeaweedFS.shared.value.settings()) }
 
   private func machine() async throws -> Machine { try Machine(try await engine(), namespace: namespace) }
 
-  /// An independent program reads what was written, and what it writes is read.
+  /// An independent program reads the engine's objects, and the engine reads that program's objects.
   @Test(.enabled(if: Programs.path("s3cmd") != nil, "no s3cmd; Tools/prerequisites installs it"))
   func anotherClientSeesTheSame() async throws {
     let machine = try await machine()
@@ -38,7 +37,7 @@ struct S3ClientTests {
     let tool = Bundle.main.bundleURL.appending(path: "blobcache").path
     let dumped = try await Programs.run([tool, "dump", copy])
     #expect(dumped.status == 0 && String(decoding: dumped.output, as: UTF8.self).contains("3000"), "\(dumped)")
-    // Back again under its name, by the other program alone.
+    // The other program uploads the object again under the same name.
     _ = try await machine.cache.removeEverywhere(key)
     #expect(try await engine.get(name) == nil)
     try await s3cmd(["put", copy, "s3://cache/\(name)"])

@@ -5,7 +5,7 @@ import Testing
 @testable import BlobCache
 @testable import BlobCacheRemote
 
-/// Leases of S3: whose names they have, when they end, and what a server makes of them.
+/// Leases in S3: their names, their expiry, and the server's conditions.
 @Suite(.timeLimit(.minutes(5))) struct S3LeaseTests {
   private static let name = RemoteName("blobcache/v1/ab/abc")
 
@@ -38,7 +38,7 @@ import Testing
     for (time, seconds) in times { #expect(S3Lease.seconds(time) == seconds) }
   }
 
-  /// The server's clock counts, and no other.
+  /// Only the server's clock determines the expiry.
   @Test func aLeaseEndsByTheServersClock() {
     let lease = S3Lease(holder: "a", seconds: 60)
     let start = "Thu, 26 Nov 2026 19:45:30 GMT"
@@ -48,7 +48,7 @@ import Testing
     #expect(!lease.hasEnded(modified: nil, now: start) && !lease.hasEnded(modified: start, now: nil))
   }
 
-  /// A machine whose clock goes ahead takes no lease from another.
+  /// A machine whose clock is fast cannot take another machine's lease.
   @Test(.enabled(if: SeaweedFS.isThere, "no weed; Tools/prerequisites installs it"))
   func anotherClockTakesNoLease() async throws {
     var settings = try await SeaweedFS.shared.value.settings()
@@ -59,7 +59,7 @@ import Testing
     #expect(try await first.acquireLease(name, as: "first", for: .seconds(300)))
     #expect(try await !second.acquireLease(name, as: "second", for: .seconds(300)))
     try await first.releaseLease(name, as: "first")
-    // What another program put there stays.
+    // A foreign object with the lease's name is kept.
     let record = try Records().inMemory(Data("record".utf8))
     try await first.put(record, as: name.lease)
     #expect(try await !first.acquireLease(name, as: "first", for: .seconds(300)))
@@ -69,7 +69,7 @@ import Testing
     for engine in [first, second] { await engine.close() }
   }
 
-  /// A look that fails is not repeated for each lease, and lists nothing.
+  /// A failed capability check is not repeated for each lease, and sends no list request.
   @Test func oneLookIsForAll() async throws {
     let server = try ScriptedServer { _ in ScriptedServer.answer("403 Forbidden") }
     let engine = try engine(server)
@@ -82,12 +82,12 @@ import Testing
         }
       }
     }
-    // A probe, and its removal.
+    // The requests of one check: a probe and its removal.
     #expect(server.requests.map { $0.prefix { $0 != " " } } == ["PUT", "DELETE"])
     await engine.close()
   }
 
-  /// A condition is sent where a look has seen one refused.
+  /// The condition is sent only after a capability check has shown that the server supports it.
   @Test func aLeaseIsGivenBackWithoutConditions() async throws {
     let lease = String(decoding: S3Lease(holder: "me", seconds: 60).bytes, as: UTF8.self)
     let server = try ScriptedServer { head in
@@ -105,7 +105,7 @@ import Testing
     await engine.close()
   }
 
-  /// A look whose task is cancelled takes its probe away.
+  /// A cancelled capability check removes its probe.
   @Test(arguments: [true, false]) func aCancelledLookLeavesNothing(isS3: Bool) async throws {
     let (began, continuation) = AsyncStream.makeStream(of: Void.self)
     let list = "<ListBucketResult></ListBucketResult>"
@@ -125,7 +125,7 @@ import Testing
     await engine.close()
   }
 
-  /// A list that does not end where it should is an error.
+  /// A truncated list without a valid continuation token is an error.
   @Test func aListTellsHowItGoesOn() async throws {
     let server = try ScriptedServer { head in
       let token = head.contains("continuation-token") ? "<NextContinuationToken>t</NextContinuationToken>" : ""

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BlobCacheRemote
 
-/// A setting that is wrong is one message that names it, of a real server.
+/// An incorrect setting results in one error message that names it, with a real server.
 @Suite(.enabled(if: SeaweedFS.isThere, "no weed; Tools/prerequisites installs it"), .timeLimit(.minutes(5)))
 struct S3SettingTests {
   private static let name = RemoteName("settings/object")
@@ -26,7 +26,7 @@ struct S3SettingTests {
     return failure
   }
 
-  /// Reads, lists and writes; each has to fail alike.
+  /// Expects that reads, lists and writes fail with the same error.
   private func expect(
     _ kind: RemoteError.Kind, _ text: String, _ change: (inout S3Engine.Settings) throws -> Void
   ) async throws {
@@ -114,7 +114,7 @@ struct S3SettingTests {
     #expect(found?.message.contains("shorten the namespace or the key") == true)
   }
 
-  /// With TLS a body is not signed, and comes as it went all the same.
+  /// With TLS the body is not signed, and still arrives unchanged.
   @Test func encryptedRequestsNeedTheAuthority() async throws {
     let certificates = try await Certificates()
     let server = try await SeaweedFS(certificates)

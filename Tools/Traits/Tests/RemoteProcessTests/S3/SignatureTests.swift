@@ -4,7 +4,7 @@ import Testing
 
 @testable import BlobCacheRemote
 
-/// Signatures of others for the same requests.
+/// The signatures that other implementations compute for the same requests.
 @Suite struct SignatureTests {
   struct Vector: Sendable, CustomTestStringConvertible {
     let method: String
@@ -19,7 +19,7 @@ import Testing
     var testDescription: String { "\(method) \(path)" }
   }
 
-  /// Of Amazon's documentation: "Signature calculations for the authorization header", examples.
+  /// The examples in Amazon's documentation, "Signature calculations for the authorization header".
   private static let documented = [
     Vector(
       method: "GET", path: "/test.txt", fields: [("range", "bytes=0-9")],
@@ -37,7 +37,7 @@ import Testing
       signature: "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"),
   ]
 
-  /// Of botocore 1.43.11.
+  /// Computed by botocore 1.43.11.
   private static let computed = [
     Vector(
       method: "GET", path: "/cache/plain",
@@ -86,7 +86,7 @@ import Testing
   @Test(arguments: computed) func othersSignAlike(_ vector: Vector) {
     let signature = SignatureV4(region: "eu-central-1")
     let credentials = S3Credentials(accessKey: "AKTEST", secretKey: "SK/test+secret", sessionToken: vector.token)
-    // A second one has the key of the first, and one of another secret or day has its own.
+    // A second signature reuses the signing key; another secret or day needs a new one.
     let text = authorization(vector, host: "127.0.0.1:8333", signature, credentials, at: 1_795_722_330)
     var other = credentials
     other.secretKey = "other"
@@ -108,7 +108,7 @@ import Testing
     #expect(UTCTime(UnixTime(seconds: seconds)).text == text)
   }
 
-  /// Fields with spaces are compacted, as a server does it before it compares.
+  /// Spaces in fields are collapsed, as a server does before it compares.
   @Test func theCanonicalFormIsThatOfTheRules() {
     let request = SignatureV4.Request(
       method: "GET", path: "/", query: SignatureV4.query([("b", "2"), ("a", "x y"), ("a", "")]),

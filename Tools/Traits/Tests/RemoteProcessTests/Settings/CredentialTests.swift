@@ -4,7 +4,7 @@ import Testing
 
 @testable import BlobCacheRemote
 
-/// Where secrets come from, and that they go nowhere.
+/// The sources of secrets, and their absence from errors and descriptions.
 @Suite(.timeLimit(.minutes(5))) struct CredentialTests {
   private func file(_ text: String, mode: Int = 0o600) throws -> FilePath {
     let url = FileManager.default.temporaryDirectory.appending(path: "secret-\(UUID().uuidString)")
@@ -26,7 +26,7 @@ import Testing
     }
   }
 
-  /// A variable without a value is not set.
+  /// An empty variable counts as unset.
   @Test func emptyVariablesAreNone() async throws {
     let variables = ["AWS_ACCESS_KEY_ID": "AK", "AWS_SECRET_ACCESS_KEY": "SK", "AWS_SESSION_TOKEN": ""]
     #expect(try EnvironmentCredentials { variables }.credentials().sessionToken == nil)
@@ -41,7 +41,7 @@ import Testing
     #expect(error?.setting == "/nonexistent/.aws/credentials")
   }
 
-  /// What no field takes is refused with its setting, and told nowhere.
+  /// A secret with invalid characters is refused with the name of its setting, and never disclosed.
   @Test func controlCharactersAreNamed() async throws {
     for (access, secret, token, part) in [
       ("AK\nhidden", "SK", nil, "access key"), ("AK", "hidden\n", nil, "secret key"),
@@ -63,7 +63,7 @@ import Testing
     await engine.close()
   }
 
-  /// A private key is a secret too.
+  /// A private key must not be readable by others.
   @Test func aPrivateKeyIsForFew() throws {
     let key = try file("key", mode: 0o644)
     let security = TransportSecurity(certificate: key, key: key)
@@ -115,12 +115,12 @@ import Testing
     await #expect(throws: RemoteSettingError.self) { try await Secret.file("/none").text() }
   }
 
-  /// A file that does not come, such as of a server that hangs, keeps one thread, and none of the tasks'.
+  /// A file whose read hangs, such as on a network volume, blocks one thread, but none of the cooperative pool.
   @Test func aFileThatHangsBlocksNoTask() async throws {
     let pipes = (try SlowFile(), try SlowFile())
     let secret = Secret.file(FilePath(pipes.0.path))
     let shared = SharedFileCredentials(FilePath(pipes.1.path))
-    // More than there are threads for tasks.
+    // The number of tasks exceeds the number of threads in the cooperative pool.
     let waiting = (0..<200).map { index in
       Task { index % 2 == 0 ? try await secret.text() : try await shared.credentials().accessKey }
     }
@@ -132,14 +132,14 @@ import Testing
     #expect(try await waiting[1].value == "AK")
   }
 
-  /// A FIFO, whose readers wait until its text comes.
+  /// A FIFO, whose readers wait for its text.
   private struct SlowFile {
     let path = FileManager.default.temporaryDirectory.appending(path: "secret-\(UUID().uuidString)").path
     private let descriptor: Int32
 
     init() throws {
       guard mkfifo(path, 0o600) == 0 else { throw Failure("no FIFO: \(errno)") }
-      // With one who may write, an open waits for nobody.
+      // An open writer lets readers open the FIFO without waiting.
       descriptor = open(path, O_RDWR)
     }
 
@@ -182,7 +182,7 @@ import Testing
     }
   }
 
-  /// They are asked for again after five minutes, a minute before their end, and when they were refused.
+  /// Credentials are refreshed after five minutes, a minute before their expiry, and after a refusal.
   @Test func credentialsAreKeptForAWhile() async throws {
     let (source, clock) = (Source(), Clock())
     let cache = CredentialCache(source) { clock.now }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BlobCacheRemote
 
-/// One text that names an engine and a namespace.
+/// The parsing of a URL that names an engine and a namespace.
 @Suite struct RemoteURLTests {
   private func engine(
     _ text: String, _ variables: [String: String] = [:]

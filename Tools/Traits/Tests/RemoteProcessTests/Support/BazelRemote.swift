@@ -1,8 +1,8 @@
 import Foundation
 import Synchronization
 
-/// A server that takes what bazel-remote takes by HTTP, and answers as it does: objects at `/ac/` and `/cas/` whose names
-/// are SHA-256, by GET, HEAD and PUT. It does not compare what is put under `/cas/`.
+/// A server with the HTTP interface of bazel-remote: GET, HEAD and PUT of objects at `/ac/` and `/cas/` whose names
+/// are SHA-256. It does not verify the contents under `/cas/`.
 ///
 /// Source: https://github.com/buchgr/bazel-remote/blob/master/server/http.go
 final class BazelRemote: Sendable {
@@ -16,7 +16,8 @@ final class BazelRemote: Sendable {
   var port: Int { listener.port }
   var names: [String] { content.objects.withLock { $0.keys.sorted() } }
 
-  /// - Parameter looksIntoResults: as without `--disable_http_ac_validation`, it takes under `/ac/` what is an ActionResult.
+  /// - Parameter looksIntoResults: A Boolean value that indicates whether PUTs under `/ac/` fail, as records do
+  ///   without `--disable_http_ac_validation`.
   init(looksIntoResults: Bool = false) throws {
     listener = try Listener { [content] connection in
       defer { connection.close() }

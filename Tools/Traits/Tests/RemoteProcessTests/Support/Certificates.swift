@@ -1,6 +1,6 @@
 import Foundation
 
-/// Certificates that `openssl` makes for a test, in a directory of their own.
+/// Certificates that `openssl` creates for a test, in a temporary directory.
 final class Certificates: Sendable {
   let directory: URL
 

@@ -2,17 +2,17 @@ import BlobCacheRemote
 import Foundation
 import Testing
 
-/// An engine, and a server that it speaks to.
+/// An engine with its server.
 struct EngineFixture: Sendable, CustomTestStringConvertible {
   let name: String
-  /// Why it cannot be had here; nil if it can.
+  /// The reason why the engine is unavailable, or `nil` if it is available.
   let missing: String?
-  /// Whether one of several puts that come at once, each on condition that there is nothing, is the only one that is taken.
+  /// A Boolean value that indicates whether only one of several concurrent puts of an absent object can succeed.
   var decidesRaces = true
-  /// An engine of its own, which the caller closes.
+  /// Creates an engine, which the caller closes.
   let make: @Sendable () async throws -> any RemoteEngine
 
-  /// Those whose servers are installed. The others are named, with the reason.
+  /// The engines whose servers are installed. The others are printed with the reason.
   static let available = all.filter { fixture in
     guard let missing = fixture.missing else { return true }
     print("The engine \(fixture.name) is not tried: \(missing)")
@@ -46,7 +46,7 @@ struct EngineFixture: Sendable, CustomTestStringConvertible {
   ]
 }
 
-/// A server, and an engine that reaches it by another port of 127.0.0.1.
+/// A server, and an engine that connects to it through another port of 127.0.0.1.
 struct ProxiedEngine: Sendable, CustomTestStringConvertible {
   let testDescription: String
   /// The server's own port.
@@ -84,7 +84,7 @@ struct ProxiedEngine: Sendable, CustomTestStringConvertible {
 }
 
 extension RemoteEngine {
-  /// All bytes of an object; nil if there is none.
+  /// Returns all bytes of an object, or `nil` if it does not exist.
   func bytes(of name: RemoteName) async throws -> Data? {
     guard let object = try await get(name) else { return nil }
     var bytes = Data()
@@ -93,7 +93,7 @@ extension RemoteEngine {
     return bytes
   }
 
-  /// All names that begin so.
+  /// Returns all names with a prefix.
   func names(_ prefix: RemoteName) async throws -> [String] {
     var names: [String] = []
     var next: String?

@@ -1,18 +1,18 @@
 import Foundation
 import Synchronization
 
-/// A server that other people wrote, as a process in a directory of its own. It ends with the tests, however they end.
+/// A third-party server process in a temporary directory. It ends with the test process, even after a crash.
 final class EngineServer: Sendable {
-  /// Where the server and its log lie; it is removed in the end.
+  /// The directory of the server and its log, which is removed at the end.
   let directory: URL
   let processIdentifier: pid_t
-  /// Ends the server when it closes, which the system does for a process that dies.
+  /// A pipe whose closing ends the server. The system closes it when the test process dies.
   private let lifeline: FileHandle
   private let isKilled = Atomic(false)
 
   /// - Parameters:
-  ///   - command: the program's path and its arguments, for a directory.
-  ///   - isReady: asked until it is true.
+  ///   - command: The program's path and its arguments, for a directory.
+  ///   - isReady: The condition that is polled until it is true.
   init(
     _ kind: String, _ command: (URL) throws -> [String], isReady: (EngineServer) async throws -> Bool
   ) async throws {
@@ -61,16 +61,15 @@ final class EngineServer: Sendable {
     try? lifeline.close()
     let end = ContinuousClock.now + .seconds(60)
     while isRunning, ContinuousClock.now < end { usleep(5000) }
-    // What is left over disturbs nobody.
     try? FileManager.default.removeItem(at: directory)
   }
 
-  /// Ports that this process has given out.
+  /// The ports that this process has reserved.
   private static let givenPorts = Mutex<Set<Int>>([])
 
-  /// Ports of 127.0.0.1 that nothing listens at, each given out once.
+  /// Returns free ports of 127.0.0.1, each of which is returned only once.
   ///
-  /// They lie below those that the system gives to connections, so none is taken before its server begins to listen.
+  /// They are below the system's ephemeral ports, so no connection takes one before its server listens.
   static func freePorts(_ count: Int) throws -> [Int] {
     try (0..<count).map { _ in
       for _ in 0..<1000 {
@@ -97,9 +96,9 @@ struct Failure: Error, CustomStringConvertible {
   init(_ description: String) { self.description = description }
 }
 
-/// Programs that tests run, where they are installed: Tools/prerequisites, `try_remote_servers`.
+/// The installed programs for tests: Tools/prerequisites, `try_remote_servers`.
 enum Programs {
-  /// - Returns: the path of a program on the PATH, or in the environment of Python that the prerequisites made.
+  /// - Returns: The path of a program in PATH, or in the Python environment of the prerequisites.
   static func path(_ name: String) -> String? {
     let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map { String($0) }
     var build = Bundle.main.bundleURL
@@ -108,13 +107,13 @@ enum Programs {
       .first { FileManager.default.isExecutableFile(atPath: $0) }
   }
 
-  /// - Throws: `Failure` if it is not installed.
+  /// - Throws: `Failure` if the program is not installed.
   static func required(_ name: String) throws -> String {
     guard let path = path(name) else { throw Failure("there is no \(name)") }
     return path
   }
 
-  /// Runs a program to its end.
+  /// Runs a program until it exits.
   static func run(
     _ command: [String], environment: [String: String] = [:]
   ) async throws -> (status: Int32, output: Data, errors: String) {
@@ -138,7 +137,6 @@ enum Programs {
   }
 }
 
-/// Waits until a condition holds.
 func eventually(
   _ what: String, within time: Duration = .seconds(120), _ condition: () async throws -> Bool
 ) async throws {

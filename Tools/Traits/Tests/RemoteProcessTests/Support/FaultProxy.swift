@@ -1,24 +1,24 @@
 import Foundation
 import Synchronization
 
-/// Stands between an engine and its server, and does what networks and servers do at times.
+/// A proxy between an engine and its server, which simulates faults of networks and servers.
 final class FaultProxy: Sendable {
   enum Fault: Sendable, CustomStringConvertible {
-    /// What comes goes on.
+    /// Forwards all bytes.
     case none
-    /// Nothing listens.
+    /// Does not listen.
     case refuse
-    /// Connections are taken, and nothing comes.
+    /// Accepts connections without a response.
     case hang
-    /// So many bytes of a connection's answers come, and then nothing.
+    /// Stalls after this number of response bytes of a connection.
     case stall(after: Int)
-    /// So many come, and then the end.
+    /// Closes the connection after this number of bytes.
     case truncate(after: Int)
-    /// So many come, and then an error.
+    /// Resets the connection after this number of bytes.
     case reset(after: Int)
-    /// A bit of this byte is another.
+    /// Flips a bit of this byte.
     case flip(at: Int)
-    /// Each request is answered so.
+    /// Sends this response to each request.
     case answer(String)
 
     var description: String {
@@ -40,7 +40,7 @@ final class FaultProxy: Sendable {
   private let open = Counter()
   private let state: Mutex<(fault: Fault, listener: Listener?)>
 
-  /// - Parameter server: the port of the server.
+  /// - Parameter server: The port of the server.
   init(to server: Int) throws {
     self.server = server
     port = try EngineServer.freePorts(1)[0]
@@ -50,13 +50,13 @@ final class FaultProxy: Sendable {
 
   deinit { state.withLock { $0.listener?.close() } }
 
-  /// Connections since the fault that is on now began.
+  /// The number of connections since the current fault began.
   var connectionCount: Int { state.withLock { $0.listener?.accepted.value } ?? 0 }
 
-  /// Connections of clients that have not ended.
+  /// The number of open client connections.
   var openCount: Int { open.value }
 
-  /// Begins a fault. Connections from before end.
+  /// Begins a fault, and ends existing connections.
   func set(_ fault: Fault) throws {
     let old = state.withLock { state in
       defer { state = (fault, nil) }
@@ -73,7 +73,7 @@ final class FaultProxy: Sendable {
     case .hang: return
     case .answer(let text):
       var request: [UInt8] = []
-      // The head is enough: a body that is not read meets a connection that ends.
+      // The head suffices, because the connection ends without reading a body.
       while !request.contains(UInt8(ascii: "\n")) || !String(decoding: request, as: UTF8.self).contains("\r\n\r\n") {
         let bytes = client.read()
         guard !bytes.isEmpty else { return client.close() }
@@ -98,7 +98,7 @@ final class FaultProxy: Sendable {
       switch fault {
       case .stall(let limit) where count + bytes.count > limit:
         client.write(bytes.prefix(max(limit - count, 0)))
-        // Until the other side gives up.
+        // Waits until the client disconnects.
         while case let more = upstream.read(), !more.isEmpty {}
         return
       case .truncate(let limit) where count + bytes.count > limit:

@@ -1,7 +1,7 @@
 import BlobCacheRemote
 import Foundation
 
-/// nginx with WebDAV, which keeps each object in a file.
+/// nginx with WebDAV, which stores each object in a file.
 final class Nginx: Sendable {
   let server: EngineServer
   let port: Int
@@ -10,8 +10,8 @@ final class Nginx: Sendable {
   static let shared = Task { try await Nginx() }
 
   /// - Parameters:
-  ///   - certificates: for a server that speaks TLS, and asks for a client's certificate.
-  ///   - shown: the name of the certificate that it shows.
+  ///   - certificates: The certificates of a server with TLS that requires a client certificate.
+  ///   - shown: The name of the server's certificate.
   init(_ certificates: Certificates? = nil, showing shown: String = "server") async throws {
     let program = try Programs.required("nginx")
     let port = try EngineServer.freePorts(1)[0]
@@ -61,14 +61,14 @@ final class Nginx: Sendable {
   func endpoint(_ path: String) throws -> HTTPEndpoint { try HTTPEndpoint("http://127.0.0.1:\(port)/\(path)") }
 }
 
-/// `blobcache-serve` on a directory of its own.
+/// `blobcache-serve` on a temporary directory.
 final class BlobCacheServe: Sendable {
   let server: EngineServer
   let endpoint: HTTPEndpoint
 
   static let shared = Task { try await BlobCacheServe() }
 
-  /// - Parameter tokens: the lines of a file of tokens; nil for a server that needs none.
+  /// - Parameter tokens: The lines of a token file, or `nil` for a server without tokens.
   init(tokens: String? = nil) async throws {
     let program = Bundle.main.bundleURL.appending(path: "blobcache-serve").path
     let port = try EngineServer.freePorts(1)[0]
@@ -88,5 +88,4 @@ final class BlobCacheServe: Sendable {
   }
 }
 
-/// Whether something takes connections at a port of 127.0.0.1.
 func isListening(at port: Int) -> Bool { Connection(to: port) != nil }

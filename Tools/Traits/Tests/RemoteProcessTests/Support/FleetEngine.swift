@@ -2,7 +2,7 @@ import BlobCacheRemote
 import Foundation
 import Synchronization
 
-/// An engine of one fleet alone, which may be stopped and killed.
+/// The dedicated engine of a fleet, which can be suspended and killed.
 final class FleetEngine: Sendable {
   enum Kind: String, Sendable {
     case serve = "blobcache-serve"
@@ -32,7 +32,7 @@ final class FleetEngine: Sendable {
   private let directory: URL
   private let server: Mutex<Server>
 
-  /// - Parameter directory: where `blobcache-serve` keeps what it has.
+  /// - Parameter directory: The directory of `blobcache-serve`.
   init(_ kind: Kind, at directory: URL) async throws {
     (self.kind, self.directory) = (kind, directory)
     let begun: Server
@@ -53,7 +53,7 @@ final class FleetEngine: Sendable {
     server = Mutex(begun)
   }
 
-  /// - Parameter port: the server's, or that of a proxy.
+  /// - Parameter port: The port of the server or of a proxy.
   func url(_ port: Int) -> String {
     switch kind {
     case .serve: "http://127.0.0.1:\(port)/v1/blobs?namespace=fleet"
@@ -64,10 +64,10 @@ final class FleetEngine: Sendable {
 
   func send(_ signal: Int32) { server.withLock { $0 }.process.send(signal) }
 
-  /// Whether it has its objects after its death, and so can be begun anew.
+  /// A Boolean value that indicates whether objects survive a kill, so that the engine can be restarted.
   var keepsObjects: Bool { kind == .serve }
 
-  /// Kills it, and starts it where it was.
+  /// Kills the engine, and starts it again at the same port.
   func restart() async throws {
     guard keepsObjects else { return }
     send(SIGKILL)

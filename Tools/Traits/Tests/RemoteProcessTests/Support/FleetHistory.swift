@@ -1,14 +1,14 @@
 import Foundation
 import Synchronization
 
-/// What clients of a fleet have asked and were answered, in an order that the clients have seen.
+/// The requests of a fleet's clients with their responses, in an order that the clients observed.
 final class FleetHistory: Sendable {
   struct Operation: Sendable, Equatable, CustomStringConvertible {
     enum Kind: Sendable, Equatable {
-      /// Of a blob that no other put has: a number.
+      /// A put of the blob with a unique number.
       case put(Int)
       case remove
-      /// And what was answered; nil for nothing.
+      /// A get with the number of the returned blob, or `nil` for a miss.
       case get(Int?)
     }
 
@@ -16,13 +16,13 @@ final class FleetHistory: Sendable {
     var node: Int
     var key: Int
     var start: Int
-    /// `Int.max` where no answer came: it may take effect at any time, or never.
+    /// The end of the operation, or `Int.max` without a response. Then it may take effect at any time, or never.
     var end: Int
 
     var description: String { "\(kind) of \(key) at \(node) [\(start), \(end == .max ? "…" : "\(end)")]" }
   }
 
-  /// A part of a node's time, such as from when it was killed until it served again.
+  /// A period of a node, such as from a kill to the restart.
   struct Span: Sendable {
     var node: Int
     var start: Int
@@ -32,9 +32,9 @@ final class FleetHistory: Sendable {
   struct Record: Sendable {
     var operations: [Operation] = []
     var restarts: [Span] = []
-    /// Requests that ended without an answer, which those of a node that is killed may: when they began, and ended.
+    /// The periods of requests that ended without a response, as is possible if their node is killed.
     var unanswered: [Span] = []
-    /// Answers that no history allows.
+    /// Responses that no history permits.
     var mistakes: [String] = []
   }
 
@@ -42,16 +42,16 @@ final class FleetHistory: Sendable {
   private let numbers = Counter()
   private let record = Mutex(Record())
 
-  /// - Parameter start: before all that it records.
+  /// - Parameter start: A time before all recorded operations.
   init(after start: Int = 0) { _ = time.increment(by: start) }
 
   var recorded: Record { record.withLock { $0 } }
 
   func tick() -> Int { time.increment() }
 
-  /// The blob of a number, which tells the number.
+  /// Returns the blob of a number, which begins with the number.
   static func blob(_ number: Int) -> Data {
-    // Every tenth is long enough to go in pieces.
+    // Every tenth blob is large enough to be sent in pieces.
     Data("\(number) ".utf8) + Records.bytes(number % 10 == 9 ? 200_000 : number * 7919 % 3000, seed: UInt64(number))
   }
 
@@ -68,10 +68,10 @@ final class FleetHistory: Sendable {
 
   // MARK: - Clients
 
-  /// Puts a new blob, removes, or gets, and notes what becomes of it.
+  /// Puts a new blob, removes, or gets, and records the result.
   ///
-  /// - Parameter choice: from 0 to 99.
-  /// - Returns: false if nothing listens.
+  /// - Parameter choice: A number from 0 to 99.
+  /// - Returns: `false` if no server listens at the port.
   func ask(_ choice: Int, node: Int, port: Int, key: Int) -> Bool {
     var kind = Operation.Kind.get(nil)
     var (method, body) = ("GET", Data())
@@ -99,7 +99,7 @@ final class FleetHistory: Sendable {
     } catch {
       let span = Span(node: node, start: start, end: tick())
       record.withLock { $0.unanswered.append(span) }
-      // A get without an answer tells nothing.
+      // A get without a response has no information.
       if case .get = kind { return true }
     }
     add(kind, node: node, key: key, start: start, end: end)

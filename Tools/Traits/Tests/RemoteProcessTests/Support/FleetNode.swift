@@ -1,20 +1,20 @@
 import Foundation
 
-/// A node of a fleet: `blobcache-serve` on a directory of its own, with a remote tier.
+/// A node of a fleet: `blobcache-serve` on a directory, with a remote tier.
 final class FleetNode: Sendable {
   let server: EngineServer
   let port: Int
 
   static var program: String { Bundle.main.bundleURL.appending(path: "blobcache-serve").path }
 
-  /// A store is answered when it is there, and a slow machine fails no test.
+  /// Options by which a store returns after its upload, with a timeout that tolerates slow machines.
   static let patient = ["--remote-writing", "through", "--remote-timeout", "5m"]
 
   /// - Parameters:
-  ///   - remote: the tier's URL; nil for none.
-  ///   - options: besides.
-  ///   - port: where it listens; nil for one that is free.
-  ///   - cache: the directory, which outlives the node; nil for one of its own.
+  ///   - remote: The tier's URL, or `nil` for no tier.
+  ///   - options: Additional options.
+  ///   - port: The port, or `nil` for a free one.
+  ///   - cache: The directory, which outlives the node, or `nil` for a temporary one.
   init(remote: String?, _ options: [String] = patient, port: Int? = nil, cache: URL? = nil) async throws {
     let port = try port ?? EngineServer.freePorts(1)[0]
     self.port = port
@@ -26,7 +26,7 @@ final class FleetNode: Sendable {
     }
   }
 
-  /// Several directories, by a configuration file.
+  /// Starts a node with several directories, by a configuration file.
   init(configuration: (URL) -> String) async throws {
     let port = try EngineServer.freePorts(1)[0]
     self.port = port
@@ -52,26 +52,25 @@ final class FleetNode: Sendable {
     try Reply(from: Connection(to: port), method, target, fields, body)
   }
 
-  /// Waits until no change is on its way to the engine.
+  /// Waits until the engine has received all changes.
   func drain() async throws {
     try await eventually("nothing waits at \(port)") {
       try send("GET", "/status").text.contains("\"waitingChanges\":0,")
     }
   }
 
-  /// Waits until its log has a text.
   func waitForLog(_ text: String) async throws {
     try await eventually("the log says \(text)") { server.log.contains(text) }
   }
 }
 
-/// What the nodes of a fleet share.
+/// The shared store of a fleet's nodes.
 struct FleetStore: Sendable, CustomStringConvertible {
   let description: String
-  /// The URL of a namespace.
+  /// Returns the URL of a namespace.
   let url: @Sendable (_ namespace: String) async throws -> String
 
-  /// The secrets of the object store, which no URL has.
+  /// The secrets of the object store, which no URL contains.
   static let environment = ["/usr/bin/env", "AWS_ACCESS_KEY_ID=AKTEST", "AWS_SECRET_ACCESS_KEY=SKTEST"]
 
   static let serve = FleetStore(description: "blobcache-serve") { namespace in

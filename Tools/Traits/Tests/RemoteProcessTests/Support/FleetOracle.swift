@@ -1,14 +1,14 @@
-/// What machines promise each other, held against a history of clients that asked at once: Spec/Remote.md.
+/// The guarantees between machines, checked against a history of concurrent clients: Spec/Remote.md.
 ///
-/// Of two operations that overlapped, either may have come first. So each rule speaks of operations that did not.
+/// Overlapping operations may have happened in either order, so each rule covers only operations that do not overlap.
 struct FleetOracle {
   typealias Operation = FleetHistory.Operation
 
-  /// What the history went through.
+  /// The conditions of the history.
   struct Conditions {
-    /// Whether a put is answered when the engine has the blob.
+    /// A Boolean value that indicates whether a put returns after its upload.
     var writesThrough: Bool
-    /// Whether the engine has failed. Changes may then be given up, and requests that were given up may arrive late.
+    /// A Boolean value that indicates whether the engine has failed, so that changes may be dropped or arrive late.
     var isTroubled: Bool
   }
 
@@ -22,8 +22,8 @@ struct FleetOracle {
     byKey = Dictionary(grouping: record.operations, by: \.key)
   }
 
-  /// - Parameter last: gets of a node that has no copies, after all changes have arrived.
-  /// - Returns: a sentence for each answer that is not promised.
+  /// - Parameter last: The gets of a node without copies, after all changes have arrived.
+  /// - Returns: A sentence for each response that violates a guarantee.
   func violations(last: [Operation] = []) -> [String] {
     record.mistakes
       + record.unanswered.filter { !isRestarted($0.node, $0.start, $0.end) }.map { "\($0): there is no answer" }
@@ -59,7 +59,7 @@ struct FleetOracle {
     return returned(get, source, here).map { "it was removed by \($0)" }
   }
 
-  /// A copy stays until something is changed at its node: T12.
+  /// A copy is constant until a change at its node: T12.
   private func replacedCopy(_ get: Operation, _ found: Int?, _ here: [Operation]) -> Operation? {
     here.first { earlier in
       guard case .get(let copy?) = earlier.kind, copy != found, earlier.end < get.start else { return false }
@@ -68,7 +68,7 @@ struct FleetOracle {
     }
   }
 
-  /// What a node has removed does not come back, unless it was killed before the engine knew: T7.
+  /// A node does not return a blob that it has removed, unless it was killed before the engine was notified: T7.
   private func returned(_ get: Operation, _ source: Operation, _ here: [Operation]) -> Operation? {
     guard !conditions.isTroubled, conditions.writesThrough || source.node == get.node else { return nil }
     return here.first { removal in
@@ -77,7 +77,7 @@ struct FleetOracle {
     }
   }
 
-  /// What the engine has, every node finds, unless it remembers that there was nothing: T6.
+  /// Every node finds the engine's objects, unless it remembers their absence: T6.
   private func missedPut(_ get: Operation, _ all: [Operation]) -> Operation? {
     guard !conditions.isTroubled,
       !all.contains(where: { $0.node == get.node && $0.kind == .get(nil) && $0 != get && $0.start < get.end })
@@ -103,12 +103,12 @@ struct FleetOracle {
     return kept.map { "\($0) is lost" }
   }
 
-  /// Whether a removal may have come to the engine after a put: it is answered before, and goes there by itself.
+  /// Returns whether a removal may have reached the engine after a put, because it is acknowledged before it is sent.
   private func mayRemove(_ removal: Operation, _ put: Operation) -> Bool {
     removal.isRemoval && (removal.node != put.node || removal.end > put.start)
   }
 
-  /// Whether a change certainly came to the engine after another one.
+  /// Returns whether a change certainly reached the engine after another one.
   private func supersedes(_ later: Operation, _ earlier: Operation) -> Bool {
     guard later.start > earlier.end, later.end != .max else { return false }
     let isThere = conditions.writesThrough && later.isPut
@@ -128,6 +128,6 @@ extension FleetHistory.Operation {
   fileprivate var isRemoval: Bool { kind == .remove }
   fileprivate var isChange: Bool { isPut || isRemoval }
 
-  /// Whether it may have taken effect after one operation has and before another.
+  /// Returns whether the operation may have taken effect after one operation and before another.
   fileprivate func mayLie(between first: Self, and last: Self) -> Bool { end > first.start && start < last.end }
 }

@@ -1,18 +1,18 @@
 import Foundation
 import Synchronization
 
-/// A server of plain TCP at a port of 127.0.0.1, with a thread for each connection.
+/// A TCP server at a port of 127.0.0.1, with a thread for each connection.
 final class Listener: Sendable {
   let port: Int
   private let socket: Int32
   private let connections = Mutex<[Connection]>([])
   private let isClosed = Atomic(false)
-  /// Connections that it has taken.
+  /// The number of accepted connections.
   let accepted = Counter()
 
   /// - Parameters:
-  ///   - port: 0 for one that the system chooses.
-  ///   - serve: called for each connection on a thread of its own.
+  ///   - port: The port, or 0 for a free one.
+  ///   - serve: Called in a new thread for each connection.
   init(port: Int = 0, _ serve: @escaping @Sendable (Connection) -> Void) throws {
     let socket = Foundation.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
     self.socket = socket
@@ -26,7 +26,7 @@ final class Listener: Sendable {
     guard status == 0, listen(socket, 128) == 0 else { throw Failure("no port \(port): \(errno)") }
     self.port = Int(UInt16(bigEndian: address.sin_port))
     Thread.detachNewThread { [weak self] in
-      // By none but this thread, which could else take connections of what gets the number next.
+      // Only this thread closes the socket. Otherwise it could accept connections on a reused descriptor.
       defer { Foundation.close(socket) }
       while true {
         let accepted = accept(socket, nil, nil)
@@ -38,7 +38,7 @@ final class Listener: Sendable {
         guard let self else { return connection.close() }
         _ = self.accepted.increment()
         self.connections.withLock { $0.append(connection) }
-        // One that was on its way when the others were ended ends too: whoever uses it would wait for ever.
+        // A connection that was accepted during `close` is closed too, because its client would wait forever.
         guard !self.isClosed.load(ordering: .sequentiallyConsistent) else { return self.endConnections() }
         Thread.detachNewThread { serve(connection) }
       }
@@ -47,10 +47,10 @@ final class Listener: Sendable {
 
   deinit { close() }
 
-  /// Takes no connections any more, and ends those that there are.
+  /// Stops listening, and ends all connections.
   func close() {
     guard !isClosed.exchange(true, ordering: .sequentiallyConsistent) else { return }
-    // The thread that waits for a connection ends by this.
+    // This ends the thread that waits for connections.
     shutdown(socket, Int32(SHUT_RDWR))
     endConnections()
   }
@@ -64,14 +64,14 @@ final class Listener: Sendable {
   }
 }
 
-/// One connection. Reads and writes block.
+/// A connection whose reads and writes block.
 final class Connection: Sendable {
   private let socket: Int32
   private let isClosed = Mutex(false)
 
   init(_ socket: Int32) { self.socket = socket }
 
-  /// - Returns: nil if nothing listens.
+  /// - Returns: `nil` if no server listens at the port.
   init?(to port: Int) {
     socket = Foundation.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
     var address = sockaddr_in.loopback(port)
@@ -80,11 +80,11 @@ final class Connection: Sendable {
         connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
       }
     }
-    // The end of this object closes the socket, here too: a second close would take a number that others have by then.
+    // `deinit` closes the socket here too. A second close could close a reused descriptor.
     guard status == 0 else { return nil }
   }
 
-  /// - Returns: nil if nothing listens at the file.
+  /// - Returns: `nil` if no server listens at the file.
   init?(toFile path: String) {
     socket = Foundation.socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
     var address = sockaddr_un()
@@ -100,20 +100,20 @@ final class Connection: Sendable {
 
   deinit { Foundation.close(socket) }
 
-  /// Makes each read end after so many seconds without a byte.
+  /// Sets the timeout of reads in seconds.
   func waits(for seconds: Int) {
     var time = timeval(tv_sec: seconds, tv_usec: 0)
     setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
   }
 
-  /// - Returns: nothing at the end, and after an error.
+  /// - Returns: The bytes, or an empty array at the end and after an error.
   func read() -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: 1 << 16)
     let count = recv(socket, &bytes, bytes.count, 0)
     return count > 0 ? Array(bytes[..<count]) : []
   }
 
-  /// - Returns: whether the other side takes bytes.
+  /// - Returns: A Boolean value that indicates whether the peer accepts bytes.
   @discardableResult func write(_ bytes: some Collection<UInt8>) -> Bool {
     var rest = Array(bytes)[...]
     while !rest.isEmpty {
@@ -124,7 +124,7 @@ final class Connection: Sendable {
     return true
   }
 
-  /// Both directions end; whoever reads or writes returns.
+  /// Shuts down both directions, so that blocked reads and writes return.
   func close() {
     isClosed.withLock { isClosed in
       guard !isClosed else { return }
@@ -133,11 +133,11 @@ final class Connection: Sendable {
     }
   }
 
-  /// The other side gets an error instead of an end.
+  /// Closes the connection so that the peer gets an error instead of an end.
   func reset() {
     var linger = linger(l_onoff: 1, l_linger: 0)
     setsockopt(socket, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<Foundation.linger>.size))
-    // Without a shutdown the last reference to the socket sends the reset.
+    // Without a shutdown, closing the last reference to the socket sends the reset.
     isClosed.withLock { $0 = true }
     var unspecified = sockaddr()
     unspecified.sa_family = sa_family_t(AF_UNSPEC)

@@ -4,12 +4,12 @@ import Synchronization
 
 @testable import BlobCache
 
-/// A cache in a directory of its own, as another machine has it.
+/// A cache in a temporary directory, which represents another machine.
 final class Machine: Sendable {
   let cache: BlobCache
   private let directory: URL
 
-  /// - Parameter change: of the tier, whose deadlines a slow machine keeps.
+  /// - Parameter change: Changes the tier, whose deadlines tolerate slow machines.
   init(_ engine: any RemoteEngine, namespace: String, _ change: (inout RemoteTier) -> Void = { _ in }) throws {
     directory = FileManager.default.temporaryDirectory.appending(path: "machine-\(UUID().uuidString)")
     var tier = RemoteTier(engine, namespace: RemoteNamespace(namespace))
@@ -29,12 +29,11 @@ final class Machine: Sendable {
   deinit { try? FileManager.default.removeItem(at: directory) }
 }
 
-/// How often something has happened.
 final class Counter: Sendable {
   private let count = Atomic(0)
 
   var value: Int { count.load(ordering: .relaxed) }
 
-  /// - Returns: the count with this time.
+  /// - Returns: The count after this increment.
   func increment(by difference: Int = 1) -> Int { count.add(difference, ordering: .relaxed).newValue }
 }

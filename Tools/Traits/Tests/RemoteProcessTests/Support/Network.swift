@@ -1,10 +1,10 @@
 import Foundation
 
-/// A network namespace of Linux, with a program in it. It ends with the program.
+/// A Linux network namespace with a program, which ends with the program.
 final class Network: Sendable {
   let server: EngineServer
 
-  /// Why there can be none here; nil if there can.
+  /// The reason why namespaces are unavailable, or `nil` if they are available.
   static let missing: String? = {
     #if os(Linux)
       let process = Process()
@@ -19,7 +19,7 @@ final class Network: Sendable {
     #endif
   }()
 
-  /// - Parameter command: the program's path and its arguments, for a directory. It is begun by `begin`.
+  /// - Parameter command: The program's path and its arguments, for a directory. `begin` starts the program.
   init(_ name: String, _ command: (URL) throws -> [String]) async throws {
     server = try await EngineServer(name) { directory in
       let wait = #"ip link set lo up && : >"$0/up" && while [ ! -e "$0/go" ]; do sleep 0.02; done && exec "$@""#
@@ -31,17 +31,17 @@ final class Network: Sendable {
 
   func begin() throws { try Data().write(to: server.directory.appending(path: "go")) }
 
-  /// Runs a program there.
+  /// Runs a program in the namespace.
   func run(_ command: String...) async throws {
     let run = try await Programs.run(["/usr/bin/env", "nsenter", "-t", "\(server.processIdentifier)", "-n"] + command)
     guard run.status == 0 else { throw Failure("\(command): \(run.errors)") }
   }
 
-  /// Lays a cable.
+  /// Connects two namespaces by a virtual Ethernet link.
   ///
   /// - Parameters:
-  ///   - cable: its name at this end.
-  ///   - prefix: of its addresses, such as `10.77.1`: `.1` is this end, `.2` the other.
+  ///   - cable: The interface name at this end.
+  ///   - prefix: The prefix of the addresses, such as `10.77.1`: `.1` is this end, `.2` the other one.
   func connect(to other: Network, _ cable: String, _ prefix: String) async throws {
     let there = "\(other.server.processIdentifier)"
     try await run("ip", "link", "add", cable, "type", "veth", "peer", "name", "cable", "netns", there)

@@ -3,20 +3,20 @@ import Foundation
 
 @testable import BlobCacheRemote
 
-/// OpenStack Swift's S3. It looks and stores in two steps, so conditions hold only for puts that come one after another.
+/// OpenStack Swift's S3. It checks and stores in two steps, so conditions hold only for sequential puts.
 final class OpenStackSwift: Sendable {
   private let server: EngineServer
   private let port: Int
 
   static let shared = Task { try await OpenStackSwift() }
 
-  /// Why it cannot be had here; nil if it can.
+  /// The reason why it is unavailable, or `nil` if it is available.
   static var missing: String? {
     guard LongRun.isWanted else { return LongRun.advice }
     return FileManager.default.isExecutableFile(atPath: python) ? nil : "no \(python); Tools/prerequisites installs it"
   }
 
-  /// An environment of its own: its programs have the name of the compiler, and shall be on no PATH.
+  /// A separate environment, because its programs have the name of the compiler and must not be in PATH.
   private static let package = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..")
     .standardizedFileURL
   private static let python = package.appending(path: ".build/openstack-swift-venv/bin/python").path
@@ -37,12 +37,12 @@ final class OpenStackSwift: Sendable {
     guard made.status == 200 else { throw Failure("no bucket: \(made.status)") }
   }
 
-  /// The settings of an engine with all rights.
+  /// Returns the settings of an engine with all rights.
   func settings() throws(RemoteSettingError) -> S3Engine.Settings {
     var settings = S3Engine.Settings(
       bucket: "cache", credentials: .fixed(accessKey: "test:tester", secretKey: "testing"))
     settings.endpoint = try HTTPEndpoint("http://127.0.0.1:\(port)")
-    // It is one process of Python, and has one thread.
+    // The server is a single Python process with one thread.
     settings.connectTime = .seconds(60)
     return settings
   }

@@ -3,7 +3,7 @@ import Foundation
 @testable import BlobCache
 @testable import BlobStore
 
-/// Records on their way to an engine, which lie in a directory of their own.
+/// Records for uploads to an engine, in a temporary directory.
 final class Records: Sendable {
   private let directory: URL
   private let store: BlobStore
@@ -22,14 +22,14 @@ final class Records: Sendable {
     try RemotePlace(of: key, in: RemoteNamespace("test"))
   }
 
-  /// A record whose bytes are in memory.
+  /// Returns a record whose bytes are in memory.
   func inMemory(_ payload: Data, key: BlobKey = "key") throws -> RemoteRecord {
     try store.store(payload, for: key, ttl: .seconds(3600))
     guard let blob = try store.load(key) else { throw Failure("\(key) is gone") }
     return RemoteRecord(blob, defaultExpiration: 3600, to: try Self.place(key))
   }
 
-  /// A record whose payload is read from its file, piece by piece.
+  /// Returns a record whose payload is read from its file, piece by piece.
   func inFile(_ payload: Data, key: BlobKey = "key") async throws -> RemoteRecord {
     try store.store(payload, for: key, ttl: .seconds(3600))
     guard let reader = try store.openReader(for: key) else { throw Failure("\(key) is gone") }
@@ -37,7 +37,7 @@ final class Records: Sendable {
     return try await RemoteRecord(file, defaultExpiration: 3600, to: try Self.place(key), sealedBy: nil)
   }
 
-  /// Bytes that compress badly and are told apart.
+  /// Returns bytes that compress badly, and that differ for each seed.
   static func bytes(_ count: Int, seed: UInt64) -> Data {
     var state = seed &* 0x9E37_79B9_7F4A_7C15 | 1
     var bytes = Data(capacity: count + 8)

@@ -1,19 +1,19 @@
 import Foundation
 
-/// The answer to one request on a connection of its own.
+/// The response to a request, which uses a new connection.
 struct Reply {
-  /// No server listens: the request has not begun.
+  /// Thrown if no server listens, so that the request has not begun.
   struct NoConnection: Error {}
 
   let status: Int
-  /// By their names in lower case.
+  /// The values by field names in lower case.
   let fields: [String: String]
   let body: Data
 
   var text: String { String(decoding: body, as: UTF8.self) }
 
-  /// - Parameter connection: nil if nothing listens.
-  /// - Throws: `NoConnection`; `Failure` for an answer that does not come whole.
+  /// - Parameter connection: A connection, or `nil` if no server listens.
+  /// - Throws: `NoConnection` without a connection, or `Failure` if the response is incomplete.
   init(
     from connection: Connection?, _ method: String, _ target: String, _ fields: [String: String] = [:],
     _ body: Data = Data()
@@ -23,7 +23,7 @@ struct Reply {
     connection.waits(for: 120)
     let lines = fields.map { "\($0.key): \($0.value)\r\n" }.joined()
     let head = "\(method) \(target) HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\(lines)"
-    // A server that refuses a body may end the connection under it, and has answered.
+    // A server that refuses a body may respond and close the connection during the write.
     connection.write(Data("\(head)Content-Length: \(body.count)\r\n\r\n".utf8) + body)
     var bytes = Data()
     while case let piece = connection.read(), !piece.isEmpty { bytes += piece }

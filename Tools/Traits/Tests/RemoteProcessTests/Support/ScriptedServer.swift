@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// A server of HTTP whose answers a test writes.
+/// An HTTP server whose responses a test determines.
 final class ScriptedServer: Sendable {
   private let listener: Listener
   private let heads: HeadLog
@@ -11,8 +11,8 @@ final class ScriptedServer: Sendable {
   }
 
   /// - Parameters:
-  ///   - isEarly: whether an answer comes before its request's body is read, which then is left.
-  ///   - answer: for the head of a request; nil for none.
+  ///   - isEarly: A Boolean value that indicates whether the server responds without reading the request's body.
+  ///   - answer: Returns the response for the head of a request, or `nil` for no response.
   init(isEarly: Bool = false, _ answer: @escaping @Sendable (String) -> String?) throws {
     let log = HeadLog()
     heads = log
@@ -52,7 +52,7 @@ final class ScriptedServer: Sendable {
 
   var port: Int { listener.port }
 
-  /// The first lines and fields of all requests, in the order of their ends.
+  /// The heads of all requests, in the order in which the requests ended.
   var requests: [String] { heads.heads.withLock { $0 } }
 
   static func answer(_ status: String, _ body: String = "", fields: String = "") -> String {

@@ -3,13 +3,13 @@ import Foundation
 
 @testable import BlobCacheRemote
 
-/// An object store with the protocol of S3.
+/// An object store with the S3 protocol.
 final class SeaweedFS: Sendable {
   let server: EngineServer
   let port: Int
 
   static var isThere: Bool { Programs.path("weed") != nil }
-  /// One for all suites, with the bucket `cache`.
+  /// A server for all suites, with the bucket `cache`.
   static let shared = Task { try await SeaweedFS() }
 
   private static let identities = """
@@ -20,7 +20,7 @@ final class SeaweedFS: Sendable {
        "actions":["Read:cache","List:cache"]}]}
     """
 
-  /// - Parameter certificates: for a server that speaks TLS.
+  /// - Parameter certificates: The certificates of a server with TLS.
   init(_ certificates: Certificates? = nil) async throws {
     let program = try Programs.required("weed")
     let ports = try EngineServer.freePorts(11)
@@ -47,7 +47,7 @@ final class SeaweedFS: Sendable {
       ] + (tls ?? [])
     } isReady: { _ in
       let engine = try S3Engine(settings(certificates))
-      // Refused connections, and errors of a server that begins.
+      // A starting server refuses connections or returns errors.
       let isReady = (try? await Self.takesObjects(engine)) ?? false
       await engine.close()
       return isReady
@@ -72,7 +72,7 @@ final class SeaweedFS: Sendable {
     return settings
   }
 
-  /// The settings of an engine with all rights.
+  /// Returns the settings of an engine with all rights.
   func settings(_ certificates: Certificates? = nil) throws -> S3Engine.Settings {
     try Self.settings(port: port, certificates: certificates)
   }

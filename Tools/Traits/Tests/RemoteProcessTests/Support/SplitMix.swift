@@ -1,4 +1,4 @@
-/// Random numbers that are the same in each run.
+/// A random number generator with the same numbers in each run.
 ///
 /// Source: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators".
 struct SplitMix: RandomNumberGenerator {

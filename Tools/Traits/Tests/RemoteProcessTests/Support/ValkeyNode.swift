@@ -3,25 +3,25 @@ import NIOCore
 
 @testable import BlobCacheRemote
 
-/// A program that speaks RESP.
+/// A program with the RESP protocol.
 enum ValkeyProgram: String, Sendable {
   case redis = "redis-server"
   case valkey = "valkey-server"
 
   var path: String? { Programs.path(rawValue) }
-  /// Why it cannot be had; nil if it can.
+  /// The reason why the program is unavailable, or `nil` if it is available.
   var missing: String? { path == nil ? "no \(rawValue); Tools/prerequisites installs it" : nil }
 }
 
-/// A server of Redis or Valkey, and for a node of a cluster its place there.
+/// A Redis or Valkey server, which may be a node of a cluster.
 final class ValkeyNode: Sendable {
   let server: EngineServer
   let address: ValkeyAddress
 
   /// - Parameters:
-  ///   - options: of the program, as it reads them from its command line.
-  ///   - users: lines of a list of users; none for one user with all rights.
-  ///   - certificates: what TLS goes by; nil for none.
+  ///   - options: The command-line options of the program.
+  ///   - users: The lines of an ACL file. If empty, one user has all rights.
+  ///   - certificates: The certificates for TLS, or `nil` for plain text.
   init(
     _ program: ValkeyProgram = .redis, _ options: [String] = [], users: [String] = [], isNode: Bool = false,
     certificates: Certificates? = nil
@@ -46,7 +46,7 @@ final class ValkeyNode: Sendable {
           "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000",
         ]
         command += ["--cluster-port", "\(ports[1])", "--repl-diskless-sync-delay", "0"]
-        // Tests say themselves when a replica takes over.
+        // Tests determine when a replica takes over.
         command += ["--cluster-replica-no-failover", "yes"]
       }
       if !users.isEmpty {
@@ -60,16 +60,16 @@ final class ValkeyNode: Sendable {
     }
   }
 
-  /// The settings of an engine for it alone.
+  /// Returns the settings of an engine for this server only.
   var settings: ValkeyEngine.Settings {
     var settings = ValkeyEngine.Settings([address])
     settings.largestObject = 64 << 20
-    // A slow machine fails no test.
+    // The timeout tolerates slow machines.
     settings.connectTime = .seconds(60)
     return settings
   }
 
-  /// The reply to a command that no engine sends.
+  /// Returns the reply to a command that no engine sends.
   @discardableResult func ask(_ command: String...) async throws -> RESPValue {
     let connection = try await RESPConnection(
       host: address.host, port: address.port, within: .seconds(60), encryption: nil)
@@ -83,7 +83,7 @@ final class ValkeyNode: Sendable {
   static let valkey = Task { try await ValkeyNode(.valkey) }
 }
 
-/// Nodes that have the slots of a cluster among them, and replicas of the first.
+/// Nodes that share the slots of a cluster, and replicas of the first node.
 final class ValkeyCluster: Sendable {
   let nodes: [ValkeyNode]
   let replicas: [ValkeyNode]
@@ -111,7 +111,7 @@ final class ValkeyCluster: Sendable {
       }
       return true
     }
-    // A short one forms a cluster soon, and then takes a slow node for a dead one.
+    // A short timeout forms a cluster fast, but would later declare a slow node dead.
     for node in made { try await node.ask("CONFIG", "SET", "cluster-node-timeout", "60000") }
     for replica in replicas {
       try await replica.ask("CLUSTER", "REPLICATE", try await nodes[0].identifier)
@@ -124,7 +124,7 @@ final class ValkeyCluster: Sendable {
   var settings: ValkeyEngine.Settings {
     var settings = ValkeyEngine.Settings(nodes.map(\.address))
     settings.largestObject = 64 << 20
-    // A slow machine fails no test.
+    // The timeout tolerates slow machines.
     settings.connectTime = .seconds(60)
     return settings
   }

@@ -4,7 +4,7 @@ import Testing
 @testable import BlobCacheRemote
 
 @Suite struct ClusterTopologyTests {
-  /// The first is the check value of the checksum; the others are what a server says.
+  /// The first is the check value of the checksum; the others were computed by a server.
   @Test(arguments: [
     ("123456789", 12739), ("foo", 12182), ("bar", 5061), ("{foo}1", 12182), ("a{foo}{bar}", 12182), ("", 0),
   ])
@@ -41,7 +41,7 @@ import Testing
       topology.primaries == [
         ValkeyAddress("10.0.0.2", port: 7001), Self.speaker, ValkeyAddress("10.0.0.9", port: 7002),
       ])
-    // `bar` has slot 5061 and `foo` 12182, which no node has.
+    // `bar` has slot 5061. `foo` has slot 12182, which belongs to no node.
     #expect(topology.server(of: "bar") == ValkeyAddress("10.0.0.9", port: 7002))
     #expect(topology.server(of: "foo") == nil)
     #expect(topology.server(of: "") == ValkeyAddress("10.0.0.2", port: 7001))

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BlobCacheRemote
 
-/// What the bytes of a server are taken for.
+/// The decoding of a server's bytes.
 @Suite struct RESPDecoderTests {
   private static func bulk(_ text: String) -> RESPValue { .bulk(ByteBuffer(string: text)) }
 
@@ -29,7 +29,7 @@ import Testing
     #expect(bytes.readableBytes == 0)
   }
 
-  /// Bytes may come one by one, or divided anywhere.
+  /// The division of bytes into pieces does not change the result.
   @Test(arguments: values) func divisionsChangeNothing(_ text: String, _ value: RESPValue) throws {
     let all = Array(text.utf8)
     for size in 1...all.count {
@@ -77,7 +77,7 @@ import Testing
     }
   }
 
-  /// Each string is short enough, and there are not too many.
+  /// The total size of a value is limited, even if each string and the number of strings are below their limits.
   @Test func aValueIsBoundedInAll() throws {
     var limits = RESPDecoder.Limits()
     limits.byteCount = 20
@@ -88,7 +88,7 @@ import Testing
     #expect(throws: RESPSyntaxError.self) { try decoder.next(from: &bytes) }
   }
 
-  /// Whatever comes, it ends, and what it says depends on no division.
+  /// Decoding of arbitrary bytes ends, with a result that does not depend on their division.
   @Test(arguments: 0..<20) func randomBytesHarmNothing(_ seed: UInt64) throws {
     var random = SplitMix(seed: seed)
     let alphabet = Array("\r\n$*:+-_#%~>|=!0123456789a".utf8)
@@ -110,7 +110,7 @@ import Testing
     }
   }
 
-  /// The values, and whether they end with an error.
+  /// Returns the values, with `nil` at the end if decoding fails.
   private static func found(in pieces: [[UInt8]]) -> [RESPValue?] {
     var (decoder, bytes, found) = (RESPDecoder(), ByteBuffer(), [RESPValue?]())
     for piece in pieces {

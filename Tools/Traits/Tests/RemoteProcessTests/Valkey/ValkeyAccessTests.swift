@@ -4,7 +4,7 @@ import Testing
 
 @testable import BlobCacheRemote
 
-/// Who is let in: users, rights, certificates, and what a wrong setting is told by.
+/// Users, rights, certificates, and the error messages for incorrect settings.
 @Suite(.timeLimit(.minutes(5)), .enabled(if: ValkeyProgram.redis.missing == nil, "no redis-server"))
 struct ValkeyAccessTests {
   private static let guarded = Task {
@@ -12,7 +12,7 @@ struct ValkeyAccessTests {
       .redis, ["--databases", "4"],
       users: [
         "user default off", "user ann on >annpass ~team/* &* +@all", "user bob on >bobpass ~team/* +get +getrange",
-        // As in Spec/Remote.md.
+        // The rights are copied from Spec/Remote.md.
         "user eve on >evepass ~team/* &blobcache/team/* +getrange +strlen +set +unlink +scan +cluster|slots +get "
           + "+pexpire +eval +publish +subscribe",
       ])
@@ -69,7 +69,7 @@ struct ValkeyAccessTests {
     #expect(missing?.message.contains("password") == true)
   }
 
-  /// The server's default user has no password, so one that is set is wrong.
+  /// The server's default user has no password, so a configured password is wrong.
   @Test func aPasswordThatNobodyAskedForIsRefused() async throws {
     var settings = try await ValkeyNode.redis.value.settings
     (settings.user, settings.password) = ("carl", .fixed("hunter2"))
@@ -153,7 +153,7 @@ struct ValkeyAccessTests {
     #expect(try await engine.bytes(of: name) == record.bytes)
     await engine.close()
 
-    // The certificate names localhost and 127.0.0.1. A name that is set goes before the host.
+    // The certificate names localhost and 127.0.0.1. A configured name takes precedence over the host.
     var elsewhere = settings(known)
     elsewhere.servers = [ValkeyAddress("127.0.0.2", port: node.address.port)]
     var named = elsewhere
@@ -162,7 +162,7 @@ struct ValkeyAccessTests {
     #expect(try await other.head(name) == record.head)
     await other.close()
 
-    // An unknown signer; no certificate, though the server wants one; an address and a name that are not in the certificate.
+    // An unknown authority, a missing client certificate, and an address and a name that are not in the certificate.
     var stranger = known
     let others = try await Certificates()
     stranger.authority = FilePath(others.path("ca.pem"))
@@ -184,7 +184,7 @@ struct ValkeyAccessTests {
   }
 
   @Test func whatCannotBeReachedNamesTheServer() async throws {
-    // No other test has it.
+    // No test listens at this port.
     let port = 1
     var settings = ValkeyEngine.Settings([ValkeyAddress("127.0.0.1", port: port)])
     settings.connectTime = .seconds(60)
@@ -197,11 +197,11 @@ struct ValkeyAccessTests {
     var unknown = ValkeyEngine.Settings([ValkeyAddress("nowhere.invalid")])
     unknown.allowsPlainText = true
     let failure = await error(try ValkeyEngine(unknown)) { _ = try await $0.get(name) }
-    // Some networks answer such a question late.
+    // Some networks respond late to a lookup of an unknown name.
     #expect(failure?.kind == .unreachable || failure?.kind == .timedOut)
   }
 
-  /// nginx answers, and speaks no RESP.
+  /// nginx responds without RESP.
   @Test(.enabled(if: Nginx.isThere, "no nginx")) func anotherProtocolIsTold() async throws {
     let port = try await Nginx.shared.value.port
     var settings = ValkeyEngine.Settings([ValkeyAddress("127.0.0.1", port: port)])

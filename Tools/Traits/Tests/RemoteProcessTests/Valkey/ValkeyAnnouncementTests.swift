@@ -33,7 +33,7 @@ struct ValkeyAnnouncementTests {
     }
   }
 
-  /// Texts that wait take memory, and no cache announces one that long.
+  /// Queued texts take memory, and no cache announces such a long text.
   @Test func longTextsAreLeftOut() async throws {
     let engine = try ValkeyEngine(try await ValkeyNode.redis.value.settings)
     let texts = try await engine.announcements(on: channel)
@@ -67,7 +67,7 @@ struct ValkeyAnnouncementTests {
     await engine.close()
   }
 
-  /// Who does not listen any more has no connection.
+  /// Releasing the sequence closes its connection.
   @Test func whatIsLetGoIsClosed() async throws {
     let node = try await ValkeyNode.redis.value
     let engine = try ValkeyEngine(node.settings)
@@ -83,7 +83,7 @@ struct ValkeyAnnouncementTests {
     await engine.close()
   }
 
-  /// Those who listen too slowly are told that they have missed something.
+  /// A listener that is too slow gets an error, because it has missed texts.
   @Test func whatIsNotTakenEnds() async throws {
     let node = try await ValkeyNode.redis.value
     let engine = try ValkeyEngine(node.settings)

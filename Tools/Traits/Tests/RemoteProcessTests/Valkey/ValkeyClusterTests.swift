@@ -10,7 +10,7 @@ struct ValkeyClusterTests {
 
   init() throws { records = try Records() }
 
-  /// A name in a slot of the node, by a tag that no other test uses.
+  /// Returns a name in a slot of the node, by a tag that is unique to the test.
   private func name(at node: ValkeyNode, _ topology: ClusterTopology) throws -> RemoteName {
     let tag = try #require(
       (0..<10_000).lazy.map { "{\(UUID().uuidString)-\($0)}" }.first { topology.server(of: $0) == node.address })
@@ -19,7 +19,7 @@ struct ValkeyClusterTests {
 
   @Test func keysOfAllSlotsAreFound() async throws {
     let cluster = try await ValkeyCluster.shared.value
-    // One node tells of the others.
+    // One node reports the other nodes.
     var settings = cluster.settings
     settings.servers = [cluster.nodes[1].address]
     let engine = try ValkeyEngine(settings)
@@ -35,7 +35,7 @@ struct ValkeyClusterTests {
     await engine.close()
   }
 
-  /// While a slot moves, each of its keys is at one node or the other. Later all are at the other.
+  /// While a slot moves, each of its keys is at one of two nodes. Afterwards all keys are at the new node.
   @Test func aSlotMayMove() async throws {
     let cluster = try await ValkeyCluster()
     let (source, target) = (cluster.nodes[0], cluster.nodes[1])
@@ -57,7 +57,7 @@ struct ValkeyClusterTests {
       try await node.ask("CLUSTER", "SETSLOT", slot, "NODE", try await target.identifier)
     }
     for name in [old, new] { #expect(try await engine.bytes(of: name) == record.bytes) }
-    // The engine learns it, and goes there at once.
+    // The engine learns the slot's new node, and sends requests directly to it.
     try await eventually("the slot's new node is known") {
       _ = try await engine.head(old)
       return try await engine.servers.topology().server(of: old.string) == target.address
@@ -66,7 +66,7 @@ struct ValkeyClusterTests {
     await engine.close()
   }
 
-  /// A node that ends, and one that only stops answering, have a successor.
+  /// A replica takes over if a node ends, and if a node stops responding.
   @Test(arguments: [SIGKILL, SIGSTOP]) func aReplicaTakesOver(_ signal: Int32) async throws {
     let cluster = try await ValkeyCluster(replicas: 1)
     let (node, replica) = (cluster.nodes[0], cluster.replicas[0])
@@ -78,11 +78,11 @@ struct ValkeyClusterTests {
       try await replica.ask("CLUSTER", "COUNTKEYSINSLOT", "\(ClusterSlot.of(name.string))") == .integer(1)
     }
     node.server.send(signal)
-    // It is an error soon, or no answer until the request is given up, as the tier does.
+    // The request fails soon, or hangs until the caller cancels it, as the tier does.
     #expect(await Self.head(engine, name) == nil)
     try await replica.ask("CLUSTER", "FAILOVER", "TAKEOVER")
     try await eventually("the successor is asked") { await Self.head(engine, name) == record.head }
-    // And so for what is stored.
+    // The same applies to stores.
     try await eventually("the successor takes stores") {
       do {
         try await engine.put(record, as: name)
@@ -95,7 +95,7 @@ struct ValkeyClusterTests {
     await engine.close()
   }
 
-  /// A machine that asks for nothing else finds the successor, too.
+  /// A machine that only listens finds the successor too.
   @Test func aListenerGoesToTheSuccessor() async throws {
     let cluster = try await ValkeyCluster(replicas: 1)
     let (node, replica) = (cluster.nodes[0], cluster.replicas[0])
@@ -118,7 +118,7 @@ struct ValkeyClusterTests {
     await engine.close()
   }
 
-  /// nil for an error, and for no answer in 400 ms.
+  /// Returns `nil` after an error, and without a response within 400 ms.
   private static func head(_ engine: ValkeyEngine, _ name: RemoteName) async -> Data? {
     let request = Task { try await engine.head(name) }
     let limit = Task {
@@ -133,7 +133,7 @@ struct ValkeyClusterTests {
     }
   }
 
-  /// A cluster without a slot's node says so.
+  /// A request for a slot without a node results in an error, which advises CLUSTER INFO.
   @Test func aLostSlotIsAnError() async throws {
     let cluster = try await ValkeyCluster()
     let engine = try ValkeyEngine(cluster.settings)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BlobCacheRemote
 
-/// What is particular to Redis and Valkey, each alone.
+/// Behavior that is specific to Redis and Valkey, without a cluster.
 @Suite(.timeLimit(.minutes(5)), .enabled(if: ValkeyProgram.redis.missing == nil, "no redis-server"))
 struct ValkeyEngineTests {
   private let records: Records
@@ -14,7 +14,7 @@ struct ValkeyEngineTests {
 
   private func name(_ part: String) -> RemoteName { RemoteName("\(place)/\(part)") }
 
-  /// The sizes lie around those of the pieces that are read.
+  /// The sizes are close to the boundaries of the pieces that are read.
   @Test(arguments: [(1 << 18) - 1, 1 << 18, (1 << 18) + 1, (1 << 20) + (1 << 18), 5 << 20, 20_000_000])
   func largeObjectsComeInPieces(_ count: Int) async throws {
     let engine = try ValkeyEngine(try await ValkeyNode.redis.value.settings)
@@ -25,7 +25,7 @@ struct ValkeyEngineTests {
     #expect(object.byteCount == Int64(count))
     var (bytes, largest) = (Data(), 0)
     for try await piece in object.pieces {
-      // The first comes soon.
+      // The first piece is small, so that it arrives soon.
       if bytes.isEmpty { #expect(piece.count <= 1 << 18) }
       bytes.append(piece)
       largest = max(largest, piece.count)
@@ -37,7 +37,7 @@ struct ValkeyEngineTests {
     await engine.close()
   }
 
-  /// A load waits behind no large value that is put.
+  /// A load does not wait for the upload of a large value.
   @Test func largeValuesHaveConnectionsOfTheirOwn() async throws {
     let node = try await ValkeyNode(.redis)
     var settings = node.settings
@@ -68,7 +68,7 @@ struct ValkeyEngineTests {
     await engine.close()
   }
 
-  /// Bodies are given up in the middle, and requests before their replies, more often than there are connections.
+  /// The engine still works after more cancelled downloads and requests than it has connections.
   @Test func whatIsCancelledEndsAndDisturbsNoOther() async throws {
     var settings = try await ValkeyNode.redis.value.settings
     settings.connections = 1
@@ -85,7 +85,7 @@ struct ValkeyEngineTests {
       }
       let asking = Task { [name = name("cancelled")] in _ = try await engine.get(name) }
       asking.cancel()
-      // It may have been faster.
+      // The task may have ended before its cancellation.
       _ = await asking.result
       for await _ in began { break }
       reading.cancel()
@@ -96,7 +96,7 @@ struct ValkeyEngineTests {
     await engine.close()
   }
 
-  /// The server keeps an object a minute longer than its record lives.
+  /// The server keeps an object for a minute after the record's expiry.
   @Test(arguments: [0, 1, 3600, 10_000_000_000]) func livesAreLimited(_ life: Int64) async throws {
     let node = try await ValkeyNode.redis.value
     let record = try records.inMemory(Data("a".utf8))
@@ -108,7 +108,7 @@ struct ValkeyEngineTests {
     await engine.close()
   }
 
-  /// Nor does an earlier one stay.
+  /// An expired record is not stored, and an earlier object is removed.
   @Test func anExpiredRecordIsNotPut() async throws {
     let node = try await ValkeyNode.redis.value
     let record = try records.inMemory(Data("a".utf8))
@@ -119,7 +119,7 @@ struct ValkeyEngineTests {
     await engine.close()
   }
 
-  /// No time that the server could not add to its clock is sent.
+  /// The engine sends no lifetime that would overflow the server's clock.
   @Test func aRecordMayLiveForEver() async throws {
     let node = try await ValkeyNode.redis.value
     let record = try records.inMemory(Data("a".utf8))
@@ -155,7 +155,7 @@ struct ValkeyEngineTests {
     try await node.ask("RPUSH", name("list").string, "a")
     await #expect { _ = try await engine.get(name("list")) } throws: { ($0 as? RemoteError)?.kind == .damaged }
     await #expect { _ = try await engine.head(name("list")) } throws: { ($0 as? RemoteError)?.kind == .damaged }
-    // A store takes its place.
+    // A store replaces the foreign value.
     let record = try records.inMemory(Data("a".utf8))
     try await engine.put(record, as: name("list"))
     #expect(try await engine.bytes(of: name("list")) == record.bytes)
@@ -163,7 +163,7 @@ struct ValkeyEngineTests {
     await engine.close()
   }
 
-  /// Others use the database too: with names that are no text, and that differ from the prefix by little.
+  /// Lists ignore foreign names, including names that are not UTF-8 and names that resemble the prefix.
   @Test func listsNameTheirPrefixAlone() async throws {
     let node = try await ValkeyNode.redis.value
     let engine = try ValkeyEngine(node.settings)
@@ -178,7 +178,7 @@ struct ValkeyEngineTests {
     await engine.close()
   }
 
-  /// The object of the name stays, and no list has the lease.
+  /// A lease neither changes the object of the name nor occurs in lists.
   @Test(arguments: [ValkeyProgram.redis, .valkey]) func aLeaseIsBesideItsObject(_ program: ValkeyProgram) async throws {
     guard program.missing == nil else { return }
     let node = try await program == .redis ? ValkeyNode.redis.value : ValkeyNode.valkey.value
@@ -190,7 +190,7 @@ struct ValkeyEngineTests {
     #expect(try await engine.names(name("leased/")) == [name("leased/a").string])
     let life = try #require(try await node.ask("PTTL", name("leased/a").string + "/.lease").integer)
     #expect((1...500_500).contains(life))
-    // It is known by then how this server gives leases back.
+    // The server's method to release leases is known by then.
     for holder in ["other", "me", "me"] { try await engine.releaseLease(name("leased/a"), as: holder) }
     #expect(try await node.ask("EXISTS", name("leased/a").string + "/.lease") == .integer(0))
     #expect(try await engine.bytes(of: name("leased/a")) == record.bytes)

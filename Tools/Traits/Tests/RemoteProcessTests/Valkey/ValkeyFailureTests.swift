@@ -3,7 +3,7 @@ import Testing
 
 @testable import BlobCacheRemote
 
-/// What errors say: the kind, the setting to change, and no secret.
+/// The contents of errors: the kind, the setting to change, and no secret.
 @Suite struct ValkeyFailureTests {
   private let failure = ValkeyFailure(engine: "valkey://h:1", user: "ann", database: 7, isEncrypted: false)
 
@@ -39,7 +39,7 @@ import Testing
     #expect(!error.message.contains("secret"))
   }
 
-  /// A server that restarts is asked again soon, and one with other certificates is not.
+  /// The request is retried soon if the server restarts, but not if its certificates are refused.
   @Test func anEndOfTLSIsNoRefusal() {
     let ends = [NIOSSLError.uncleanShutdown, .handshakeFailed(.sslError([.eofDuringHandshake]))]
     for (error, kind) in ends.map({ ($0, RemoteError.Kind.unreachable) }) + [(.noCertificateToValidate, .refused)] {

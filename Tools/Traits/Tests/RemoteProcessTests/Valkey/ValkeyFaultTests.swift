@@ -4,7 +4,7 @@ import Testing
 
 @testable import BlobCacheRemote
 
-/// Networks that fail, servers that stop, and replies that no server should send.
+/// Failing networks, suspended servers, and invalid replies.
 @Suite(.timeLimit(.minutes(5)), .enabled(if: ValkeyProgram.redis.missing == nil, "no redis-server"))
 struct ValkeyFaultTests {
   private let records: Records
@@ -27,7 +27,7 @@ struct ValkeyFaultTests {
     }
   }
 
-  /// The reply to HELLO and to CLUSTER SLOTS have some 200 bytes; the object has 200,000.
+  /// The replies to HELLO and to CLUSTER SLOTS have about 200 bytes; the object has 200,000.
   @Test(arguments: [
     FaultProxy.Fault.refuse, .truncate(after: 0), .truncate(after: 20), .truncate(after: 5000), .reset(after: 5000),
   ])
@@ -38,7 +38,7 @@ struct ValkeyFaultTests {
     let record = try records.inMemory(Records.bytes(200_000, seed: 6))
     try await engine.put(record, as: name)
     try proxy.set(fault)
-    // The ends of the connections from before are seen a moment later.
+    // The engine detects the end of existing connections with a delay.
     try await eventually("it is noticed") {
       let failure = await error { _ = try await engine.get(name) }
       return failure?.kind == .unreachable && failure?.message.contains("127.0.0.1:\(proxy.port)") == true
@@ -64,7 +64,7 @@ struct ValkeyFaultTests {
     let failure = await error { _ = try await engine.get(name) }
     #expect(failure?.kind == .timedOut)
     #expect(failure?.message.contains("connectTime") == true)
-    // Who waits may be cancelled before.
+    // A waiting request can be cancelled before the timeout.
     settings.connectTime = .seconds(3600)
     let patient = try ValkeyEngine(settings)
     let asking = Task { try await patient.head(name) }
@@ -75,7 +75,7 @@ struct ValkeyFaultTests {
     for engine in [engine, patient] { await engine.close() }
   }
 
-  /// What waits on a connection that is given up for dead ends too. A server that goes on is asked again.
+  /// Requests that wait on a dead connection end. After the server resumes, requests succeed again.
   @Test func aServerMayStopAndGoOn() async throws {
     let node = try await ValkeyNode(.redis)
     var settings = node.settings
@@ -106,7 +106,7 @@ struct ValkeyFaultTests {
     await engine.close()
   }
 
-  /// As before Redis 6, and behind some proxies.
+  /// Versions before Redis 6 and some proxies do not support HELLO.
   @Test func serversWithoutHelloAreSpokenToAsBefore() async throws {
     let node = try await ValkeyNode(.redis, ["--rename-command", "HELLO", "", "--requirepass", "word"])
     var settings = node.settings
@@ -133,7 +133,7 @@ struct ValkeyFaultTests {
     }
   }
 
-  /// What a server in its right mind does not answer.
+  /// Replies that a correct server does not send.
   @Test(arguments: [
     ("+OK\r\n", RemoteError.Kind.failed, "another type"), ("hello\r\n", .failed, "no RESP"),
     ("$9999999\r\n", .failed, "no RESP"), ("-LOADING wait\r\n", .throttled(nil), "pause"),
@@ -156,14 +156,14 @@ struct ValkeyFaultTests {
     server.close()
   }
 
-  /// A reply that nobody asked for could be taken for the next one's.
+  /// An unrequested reply ends the connection, because it could be taken for the reply to the next request.
   @Test func aReplyTooManyEndsTheConnection() async throws {
     let server = try StrangeServer(port: 0) { command in
       command[0] == "GETRANGE" ? "$1\r\na\r\n$1\r\nb\r\n" : nil
     }
     let engine = try ValkeyEngine(settings(server.port))
     for _ in 0..<20 {
-      // The connection ends before the next request, or under it.
+      // The connection ends before the next request or during it.
       guard let head = try? await engine.head(name) else { continue }
       #expect(head == Data("a".utf8))
     }
@@ -171,7 +171,7 @@ struct ValkeyFaultTests {
     server.close()
   }
 
-  /// Without it, the node sends the command back.
+  /// Without ASKING, the node redirects the command again.
   @Test func aNodeMayTakeNoAsking() async throws {
     let port = try EngineServer.freePorts(1)[0]
     let server = try StrangeServer(port: port) { command in
@@ -189,7 +189,7 @@ struct ValkeyFaultTests {
     server.close()
   }
 
-  /// Both are asked for the topology first. A node that is busy is not one server with all keys.
+  /// A list requests the topology first. A busy node must not be taken for a single server with all keys.
   @Test(arguments: [
     ("-BUSY Redis is busy running a script\r\n", RemoteError.Kind.throttled(nil), "pause"),
     ("-ERR something\r\n", .failed, "something"), ("-NOPERM no\r\n", .refused, "cluster|slots"),
@@ -205,7 +205,7 @@ struct ValkeyFaultTests {
     server.close()
   }
 
-  /// It comes before HELLO, or seems to answer it.
+  /// The error arrives before HELLO is sent, or appears to be its reply.
   @Test(arguments: [
     ("-ERR max number of clients reached\r\n", RemoteError.Kind.throttled(nil)),
     ("-DENIED Redis is running in protected mode\r\n", .refused),
@@ -232,12 +232,12 @@ struct ValkeyFaultTests {
   }
 }
 
-/// Answers like a Redis alone, but for some commands.
+/// A server that responds like a single Redis, except for some commands.
 private struct StrangeServer {
   private let listener: Listener
   var port: Int { listener.port }
 
-  /// - Parameter answer: what is sent for a command; nil for what a Redis says, and nothing for an end of the connection.
+  /// - Parameter answer: Returns the reply to a command, `nil` for that of Redis, or an empty string to disconnect.
   init(port: Int, _ answer: @escaping @Sendable ([String]) -> String?) throws {
     listener = try Listener(port: port) { connection in
       var (decoder, unread) = (RESPDecoder(), ByteBuffer())

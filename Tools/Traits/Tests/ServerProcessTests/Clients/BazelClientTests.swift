@@ -3,7 +3,7 @@ import BlobStore
 import Foundation
 import Testing
 
-/// Bazel, as it is installed: a miss, a store, a hit.
+/// The installed Bazel: a miss, a store, and a hit.
 @Suite(
   .serialized, .timeLimit(.minutes(10)),
   .enabled(
@@ -25,7 +25,7 @@ struct BazelClientTests {
       to: "project/BUILD")
     try workplace.write("hello\n", to: "project/in.txt")
     for isHit in [false, true] {
-      // Nothing of the first build is there for the second, which needs the rights to be removed in the end.
+      // Each build has a new output root. Its files need write permission before they can be removed.
       let log = try workplace.run(
         "bash", "-c",
         "cd project && bazel --batch --output_user_root=\"$HOME/root-\(isHit)\" build //:g 2>&1 "

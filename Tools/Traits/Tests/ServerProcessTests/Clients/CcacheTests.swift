@@ -3,7 +3,7 @@ import BlobStore
 import Foundation
 import Testing
 
-/// ccache, as it is installed, in each of its layouts: a miss, a store, a hit.
+/// The installed ccache with each of its layouts: a miss, a store, and a hit.
 @Suite(
   .serialized, .timeLimit(.minutes(5)),
   .enabled(if: ClientPrograms.areInstalled("ccache", "gcc"), "there is no ccache with a gcc"))
@@ -16,7 +16,7 @@ struct CcacheTests {
     try workplace.write("int answer(void) { return 42; }\n", to: "a.c")
   }
 
-  /// - Returns: what ccache has counted of the server since its local cache was made.
+  /// - Returns: The server-related counters of ccache since its local cache was created.
   private func compile() throws -> [String: Int] {
     try workplace.remove("local", "a.o")
     try workplace.run("ccache", "gcc", "-c", "a.c", "-o", "a.o")
@@ -37,7 +37,7 @@ struct CcacheTests {
     let first = try compile()
     #expect(first["remote_storage_hit"] == 0)
     #expect(first["remote_storage_miss"] == 1)
-    // A manifest and a result.
+    // The keys of a manifest and of a result.
     let keys = try server.store().records(prefix: "ccache/").compactMap(\.key?.string)
     #expect(keys.count == 2)
     let form =
@@ -57,9 +57,9 @@ struct CcacheTests {
     }
   }
 
-  /// A result that is damaged on disk is compiled anew.
+  /// A damaged result is a miss, and the file is compiled again.
   @Test func aDamagedResultIsAMiss() throws {
-    // Memory would answer the sound one.
+    // Without this limit, the intact result would be served from memory.
     let server = try ServerProcess(["--memory", "1"])
     workplace.environment["CCACHE_REMOTE_STORAGE"] = "\(server.address)ccache|layout=flat"
     _ = try compile()

@@ -1,9 +1,9 @@
 import BlobCacheServer
 import Foundation
 
-/// Programs that other people wrote, where they are installed: Tools/prerequisites, `try_build_clients`.
+/// The installed third-party programs: Tools/prerequisites, `try_build_clients`.
 enum ClientPrograms {
-  /// - Returns: the path of a program on the PATH; nil if there is none.
+  /// - Returns: The path of a program in PATH, or `nil` if it is not installed.
   static func path(_ name: String) -> String? {
     let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
     return folders.map { "\($0)/\(name)" }.first { FileManager.default.isExecutableFile(atPath: $0) }
@@ -11,11 +11,11 @@ enum ClientPrograms {
 
   static func areInstalled(_ names: String...) -> Bool { names.allSatisfy { path($0) != nil } }
 
-  /// Whether tools that take a minute to start are run, too: `Tools/test --long clients`.
+  /// A Boolean value that indicates whether to run tools that take a minute to start: `Tools/test --long clients`.
   static var runsSlowOnes: Bool { ProcessInfo.processInfo.environment["BLOBCACHE_SLOW_CLIENTS"] != nil }
 }
 
-/// A folder with a build in it, and the environment in which a client runs.
+/// A folder with a build, and the environment of a client.
 final class Workplace {
   let folder: URL
   var environment: [String: String]
@@ -26,7 +26,6 @@ final class Workplace {
     environment = ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "", "HOME": folder.path, "LC_ALL": "C.UTF-8"]
   }
 
-  // What is left over disturbs nobody.
   deinit { try? FileManager.default.removeItem(at: folder) }
 
   func write(_ text: String, to name: String) throws {
@@ -42,7 +41,7 @@ final class Workplace {
     }
   }
 
-  /// A server's options, with which it asks for a token: `Workplace.token`, for some keys alone.
+  /// Returns the options of a server that requires the token `Workplace.token` and limits it to a key prefix.
   func tokenOptions(keyPrefix: String) throws -> [String] {
     let token = AccessToken(name: "ci", secret: Self.token, scopes: [.read, .write], keyPrefix: keyPrefix)
     try write(token.line + "\n", to: "tokens")
@@ -55,10 +54,10 @@ final class Workplace {
 
   func exists(_ name: String) -> Bool { FileManager.default.fileExists(atPath: folder.appending(path: name).path) }
 
-  /// Runs a program of the PATH here, to its end.
+  /// Runs a program in PATH here until it exits.
   ///
-  /// - Returns: what it wrote, on standard output and standard error.
-  /// - Throws: `Failure` if it fails.
+  /// - Returns: The standard output and the standard error.
+  /// - Throws: `Failure` if the program fails.
   @discardableResult
   func run(_ arguments: String...) throws -> String { try run(arguments) }
 

@@ -3,7 +3,7 @@ import BlobRecord
 import Foundation
 import Testing
 
-/// What people type: curl, as it is installed.
+/// The typical commands of users, with the installed curl.
 @Suite(.serialized, .timeLimit(.minutes(5)), .enabled(if: ClientPrograms.areInstalled("curl"), "there is no curl"))
 struct CurlTests {
   let server: ServerProcess
@@ -17,7 +17,7 @@ struct CurlTests {
 
   private func url(_ path: String) -> String { server.address + path }
 
-  /// - Returns: the status, and what is written beside it.
+  /// - Returns: The status, and further text that curl writes to standard output.
   private func status(_ arguments: String...) throws -> String {
     try workplace.run(["curl", "-sS", "-o", "answer", "-w", "%{http_code}"] + arguments)
   }
@@ -26,7 +26,7 @@ struct CurlTests {
     get throws { String(decoding: try Data(contentsOf: workplace.folder.appending(path: "answer")), as: UTF8.self) }
   }
 
-  /// A large file is sent once the server has said that it wants it. Without a word, curl waits for a second.
+  /// curl sends a large file after the server's 100 Continue. Without it, curl waits for a second.
   @Test(arguments: ["-T", "--data-binary"]) func aFileIsSentOnceItIsWanted(option: String) throws {
     let file = option == "-T" ? "large" : "@large"
     let log = try workplace.run(
@@ -59,7 +59,7 @@ struct CurlTests {
     #expect(try status("-r", "0-1,10-12", url("v1/blobs/a")) == "206")
     #expect(try answer.contains("Content-Range: bytes 10-12/3000000\r\n\r\n012\r\n"))
     #expect(try status("-r", "3000000-", url("v1/blobs/a")) == "416")
-    // A download that has broken off goes on.
+    // An interrupted download is resumed.
     try workplace.run(
       "bash", "-c", "head -c 1234567 large >part && curl -sSf -C - -o part \(url("v1/blobs/a")) && cmp part large")
   }
@@ -83,7 +83,7 @@ struct CurlTests {
     #expect(try workplace.run("curl", "-sSI", url("v1/blobs/b")).hasPrefix("HTTP/1.1 404 "))
   }
 
-  /// What Turborepo's client sends, by its API description. The client itself is not to be had from every registry.
+  /// The requests of Turborepo's client according to its API description, because not every registry has the client.
   @Test func turboreposExchangeIsAnswered() throws {
     let base = url("turbo/v8/artifacts")
     let query = "?teamId=team_a&slug=a"

@@ -3,7 +3,7 @@ import BlobStore
 import Foundation
 import Testing
 
-/// Gradle, as it is installed: a miss, a store, a hit.
+/// The installed Gradle: a miss, a store, and a hit.
 @Suite(
   .serialized, .timeLimit(.minutes(10)),
   .enabled(

@@ -3,7 +3,7 @@ import BlobStore
 import Foundation
 import Testing
 
-/// sccache, as it is installed, by WebDAV: a miss, a store, a hit.
+/// The installed sccache with WebDAV: a miss, a store, and a hit.
 @Suite(
   .serialized, .timeLimit(.minutes(5)),
   .enabled(if: ClientPrograms.areInstalled("sccache", "gcc"), "there is no sccache with a gcc"))
@@ -15,16 +15,16 @@ struct SccacheTests {
     if needsToken { workplace.environment["SCCACHE_WEBDAV_TOKEN"] = Workplace.token }
     workplace.environment["SCCACHE_WEBDAV_ENDPOINT"] = server.address + "sccache"
     workplace.environment["SCCACHE_WEBDAV_KEY_PREFIX"] = prefix
-    // Its own server is this test's alone.
+    // The socket separates this test's sccache server from others.
     workplace.environment["SCCACHE_SERVER_UDS"] = workplace.folder.appending(path: "socket").path
     workplace.environment["SCCACHE_IDLE_TIMEOUT"] = "300"
     try workplace.write("int answer(void) { return 42; }\n", to: "a.c")
-    // It has ended already, if the test has not failed.
+    // If the test succeeds, the sccache server has already ended.
     defer { _ = try? workplace.run("sccache", "--stop-server") }
     for isHit in [false, true] {
       try workplace.remove("a.o")
-      // By itself, a compilation starts the server. With this process's descriptors, which tell it of the end of what it
-      // has started, that server would hold this test up.
+      // Without an explicit start, a compilation starts the server. The server would inherit this process's
+      // descriptors, whose closing signals the end of child processes, and would block the test.
       try workplace.run(
         "bash", "-c",
         #"""
@@ -33,7 +33,7 @@ struct SccacheTests {
         """#)
       try workplace.run("sccache", "gcc", "-c", "a.c", "-o", "a.o")
       #expect(workplace.exists("a.o"))
-      // A store goes on behind the compiler's end, and the server finishes it before it ends.
+      // A store continues after the compiler's end, and the server finishes it before it exits.
       let statistics = try workplace.run("sccache", "--stop-server")
       func count(_ name: String) -> String? {
         statistics.split(separator: "\n").first { $0.hasPrefix(name + "  ") }?.split(separator: " ").last.map(
