@@ -10,7 +10,7 @@ public enum LockOrder {
   ///
   /// A thread takes a lock only while its other locks have lower ranks, unless the rank is nestable.
   public enum Rank: Int, CaseIterable, Sendable {
-    /// An enumeration between its batches. Before the first one it writes staged records, which may collect.
+    /// The cursor of an enumeration, while it reads a batch. The first batch writes staged blobs, which may collect.
     case listing
     /// The gate of a collection within a process, and the collector's byte.
     case collection

@@ -27,7 +27,7 @@ package enum PercentEncoding {
     bytes(decoding: Substring(text)).flatMap { String(validating: $0, as: UTF8.self) }
   }
 
-  /// Decodes a text, or returns `nil` if two digits do not follow a percent sign.
+  /// Decodes a text, or returns `nil` if a percent sign is not followed by two digits.
   ///
   /// - Parameter digit: Returns the value of a hexadecimal digit, or `nil` for a byte that is not accepted as a digit.
   package static func bytes(

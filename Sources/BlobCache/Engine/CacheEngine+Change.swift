@@ -146,7 +146,7 @@ extension CacheEngine {
     try remove(key, erasing: erasing, if: nil, queueTime: queueTime) ?? .notFound
   }
 
-  /// - Parameter isOfRemote: A Boolean value that indicates whether the key may exist in the remote tier.
+  /// - Parameter isOfRemote: A Boolean value that indicates whether the remote object is removed too.
   /// - Returns: The outcome, or `nil` if the condition does not hold for the existing record.
   func remove(
     _ key: BlobKey, erasing: Bool = false, if condition: StoreCondition?, queueTime: Duration, isOfRemote: Bool = true

@@ -10,7 +10,7 @@ struct KeyChange: ~Copyable {
   private let engine: CacheEngine
   private let key: BlobKey
   private let supersedesProductions: Bool
-  /// The staging area, or `nil` if nothing is staged or the staged blob is kept.
+  /// The staging area, or `nil` if the cache has none or the change keeps the staged blob.
   private let staging: StagingArea?
   private let replaced: StagingArea.Staged?
   private var isFinished = false

@@ -4,7 +4,7 @@ internal import Logging
 internal import Locks
 internal import Synchronization
 
-/// Writes uses of records that memory has answered to disk, in batches.
+/// Writes to disk, in batches, the uses of records that were loaded from memory.
 ///
 /// Each record is written at most once per interval, not on the caller's thread. Before a collection, which depends
 /// on the update times, all uses are written.
@@ -28,7 +28,7 @@ final class TouchBatch: Sendable {
   private let state = Lock(State())
   /// Held while a batch is written, so that after a write, all earlier uses are on disk, whichever thread wrote them.
   private let writing = Lock((), rank: .touches)
-  /// The number of times that update times on disk have become known.
+  /// The number of calls of `didSettle`, each of which announces that newer update times are known.
   private let settlements = Atomic<UInt64>(0)
 
   init(of store: BlobStore, interval: Duration, lane: Lane) {

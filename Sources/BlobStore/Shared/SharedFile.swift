@@ -37,7 +37,7 @@ final class SharedFile: Sendable {
     self.isDamaged = isDamaged
   }
 
-  /// Removes the access of users who may not change the directory, if the file was created with it.
+  /// Removes the read permission of users without write permission, who could otherwise lock the file.
   func shutReadersOut(_ logger: Logger) {
     let permissions = permissionsToGive.withLock { permissions in
       defer { permissions = nil }

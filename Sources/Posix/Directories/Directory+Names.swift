@@ -58,7 +58,7 @@ extension Directory {
 
   /// Renames a file, or returns `false` if the new name exists, or `nil` if the file system does not support it.
   ///
-  /// For `nil`, the caller checks the name before it calls `rename`.
+  /// If the result is `nil`, the caller checks that the new name is free, and then calls `rename`.
   package func renameIfAbsent(_ name: String, to newName: String) throws(FileError) -> Bool? {
     try renameIfAbsent(name, to: newName, in: self)
   }

@@ -120,7 +120,7 @@ final class TestDisk: Sendable {
 
   func count(_ call: SystemCall) -> Int { state.change { $0.counts[call] ?? 0 } }
 
-  /// Sets whether the kernel has files in memory for nonblocking calls.
+  /// Sets whether nonblocking calls succeed, as if the kernel had the files in memory.
   func answersCached(_ answers: Bool) { state.change { $0.answersCached = answers } }
 
   /// The number of nonblocking calls that were answered.

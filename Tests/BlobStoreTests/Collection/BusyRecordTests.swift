@@ -48,7 +48,7 @@ import Testing
     }
   }
 
-  /// A call that follows the walk.
+  /// Returns whether a call is the first one after the walk.
   private static let afterWalk: @Sendable (SystemCall, FilePath) -> Bool = { call, path in
     call == .openDirectory && path.lastComponent == ".quarantine"
   }

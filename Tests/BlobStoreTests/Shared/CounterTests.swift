@@ -49,7 +49,7 @@ import Testing
     #expect(try store.statistics().passes - passes <= 2)
   }
 
-  /// M1: a walk can miss a new record that a removal hides in the sum, in which case the counters are not lowered.
+  /// M1: if a walk misses a new record and another record is removed meanwhile, the counters are not lowered.
   @Test func whatAWalkMissesStaysCounted() throws {
     let trace = CallTrace()
     let (store, other) = (try cache.store(files: trace.files) { $0.layout.arrangement = .prefix }, try cache.store())

@@ -345,7 +345,8 @@ extension FaultRun {
     let found = try contents(of: root)
     let old = before.files
     let new = after.files
-    // With several keys, some may be changed. A sync fails after the change, and a read after its reader's touch.
+    // A failed operation on several keys may have changed some of them. A sync fails after the change, and a read
+    // after its reader's touch.
     var isRead: Bool { if case .read = operation { true } else { false } }
     let mayBeDone =
       operation.key == nil || isRead || result.error == nil || result.error?.systemCall == SystemCall.sync.manualPage

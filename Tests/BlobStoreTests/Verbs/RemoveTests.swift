@@ -293,7 +293,7 @@ import Testing
     #expect(report.wasStopped)
     #expect(report.files == 9)
     #expect(try cache.files().count == 11)
-    // At least two directories, one of which was not finished, and the root.
+    // The wipe syncs the root and at least two subdirectories, one of which it has not finished.
     #expect(trace.count(.sync) >= 3)
     options.isStopped = nil
     let rest = try store.removeAll(scope, options)

@@ -46,7 +46,7 @@ import Testing
       Scenario(operation: .remove(Scenario.subject), start: .unlocked, durability: .full),
     ] + warm
 
-  /// Operations that store or supersede, with files to overwrite in the recycling bin.
+  /// Operations that write or discard files while the recycling bin contains files to overwrite.
   static let warm: [Scenario] =
     StartState.warm.flatMap { start in
       [

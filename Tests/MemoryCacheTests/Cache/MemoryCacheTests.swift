@@ -45,7 +45,7 @@ import Testing
     #expect(cache.keys(most: -1) == [])
   }
 
-  /// With shards, the order follows the clock.
+  /// With shards, all keys are ordered by the times of their last uses.
   @Test func shardsAreMergedByLastUse() {
     var configuration = MemoryCacheConfiguration.test(clock)
     configuration.shards = 8

@@ -43,7 +43,7 @@ import Testing
     #expect(await service.stop() == 0)
   }
 
-  /// A directory that cannot be opened is a failed pass, and does not end its schedule.
+  /// If a directory cannot be opened, the pass fails and the schedule continues.
   @Test func aDirectoryThatComesLaterIsCollected() async throws {
     let tool = try Tool()
     let service = try ToolService(["cache", "--every", "1m", "--jitter", "0s", "--json"], in: tool.directory)

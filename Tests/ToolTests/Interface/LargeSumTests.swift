@@ -10,7 +10,7 @@ import Testing
 @Suite struct LargeSumTests {
   private static let largest = UInt64(Int64.max)
 
-  /// A Boolean value that indicates whether the file system in memory allows files of that size.
+  /// A Boolean value that indicates whether the in-memory file system allows files of the largest size.
   private static let hasLargeFiles: Bool = {
     guard let directory = try? TemporaryDirectory(inMemory: true) else { return false }
     return (try? makeLargest(directory.url("file"))) != nil

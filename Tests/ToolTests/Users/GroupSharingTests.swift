@@ -119,7 +119,7 @@ struct GroupSharingTests {
     #expect(root.state(".quarantine/key") == nil)
   }
 
-  /// P11, B3: another member's files are neither recycled nor taken from the bin; they count, and can be unlinked.
+  /// P11, B3: another member's files are not recycled. Those in the bin count and may be unlinked, but are not reused.
   @Test(arguments: cases.filter { $0.mode == 0o2770 }) func theBinIsShared(_ item: Case) async throws {
     let root = try SharedRoot(item.mode, owner: item.rootOwner)
     try await root.store("first", for: "key", as: item.first)

@@ -150,7 +150,7 @@ struct SharedStickyRootTests {
     try root.plant(".blobcache", bytes, mode: 0o666, as: user)
   }
 
-  /// A planted control file is locked, but not trusted: its hint evicts nothing, and truncating it ends no program.
+  /// Programs lock a planted control file but do not trust it: its hint evicts nothing, and truncating it is harmless.
   @Test(arguments: [CacheUser.superuser, .owner, .member])
   func aPlantedControlFileDoesNoHarm(victim: CacheUser) async throws {
     let root = try root()

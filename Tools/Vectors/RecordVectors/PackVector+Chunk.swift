@@ -1,23 +1,23 @@
 internal import BlobRecord
 
 extension PackVector {
-  /// A chunk that begins with records, and is zeros behind them.
+  /// A chunk that begins with records and is zeros after them.
   struct Chunk {
     static let byteCount = 1_032_192
     static let quarterByteCount = byteCount / 4
 
     let number: Int
-    /// The bytes that the vector has: those before this offset.
+    /// The number of bytes at the beginning of the chunk that the vector contains.
     let partByteCount: Int
-    /// What the names of its parts begin with.
+    /// The prefix of the names of the chunk's parts.
     let prefix: String
-    /// Of the four quarters; nil for one whose sector is not whole.
+    /// The salts of the four quarters, or `nil` for a quarter whose dead sector is invalid.
     let salts: [UInt32?]
     let openingSequence: UInt64
-    /// In the order of their offsets.
+    /// The records, in the order of their offsets.
     let records: [Record]
 
-    /// - Parameter records: in their order. The payload of a carrier becomes a copy of the first one.
+    /// - Parameter records: The records, in order. The payload of a carrier becomes a copy of the first record.
     init(
       number: Int, partByteCount: Int, prefix: String, salts: [UInt32?], openingSequence: UInt64, records: [Record]
     ) {
@@ -32,7 +32,7 @@ extension PackVector {
         records[index].chunk = number
         records[index].salt = records[index].salt ?? salts[0]
         if records[index].name.hasSuffix("carrier") { records[index].payload = records[0].bytes }
-        // A multiple of 8 from which on 40 bytes do not cross a multiple of 512.
+        // The next multiple of 8 at which 40 bytes do not cross a multiple of 512.
         var offset = (end + 7) / 8 * 8
         while offset % 512 > 512 - 40 { offset += 8 }
         records[index].offset = offset
@@ -43,7 +43,7 @@ extension PackVector {
 
     var newest: [Record] { records.filter { $0.fate == .newest } }
 
-    /// The parts of the pack that it has.
+    /// The parts of the pack file that belong to this chunk.
     var parts: [Part] {
       [
         Part(path: "pack/\(prefix)table-entry", file: "p-3", offset: 4096 + number * 64, bytes: tableEntry),

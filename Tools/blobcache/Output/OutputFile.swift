@@ -27,7 +27,7 @@ package struct OutputFile {
 
   /// Returns whether the file is created or replaced as a whole. Otherwise it is written in place.
   ///
-  /// - Throws: `FileError`, or `CommandFailure` if the file has another type.
+  /// - Throws: `FileError`, or `CommandFailure` if the path names a link, a directory, a socket or a block device.
   func isReplaced() throws -> Bool {
     guard descriptor == nil else { return false }
     return try withPlace { name, directory in try isReplaced(name, in: directory) }

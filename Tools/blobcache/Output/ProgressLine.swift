@@ -17,7 +17,7 @@ struct ProgressLine {
   /// - Parameter fraction: The fraction of the work that is done, or `nil` if unknown. Without it no bar is shown.
   static func text(label: String, fraction: Double?, counts: String, width: Int) -> String {
     let percentage = fraction.map { "\(Int($0 * 100))%".padded(to: 4, .right) + " " } ?? ""
-    // The characters for the label and the bar, which are shortened before the counts.
+    // The width that remains for the label and the bar. The counts are shortened only if no label fits.
     let rest = width - counts.count - percentage.count - 1
     guard rest >= shortestLabel else { return String((percentage + counts).prefix(width)) }
     let bar = fraction.map { Self.bar($0, width: min(rest - min(label.count, 30) - 1, 40)) } ?? ""

@@ -74,7 +74,7 @@ public final class CacheFollower: Sendable {
 
   /// Returns the payload in pieces, as they arrive.
   ///
-  /// It ends once the whole blob was read and its checksum verified. Until then, the pieces are not verified.
+  /// The sequence ends once the whole blob was read and its checksum verified. Until then, the pieces are not verified.
   ///
   /// - Parameter pieceSize: The maximum size of a piece in bytes, above 0.
   public func pieces(pieceSize: Int = 256 << 10) -> Pieces { Pieces(follower: self, pieceSize: pieceSize) }

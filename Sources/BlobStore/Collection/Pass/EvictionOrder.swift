@@ -2,10 +2,9 @@ internal import BlobRecord
 
 /// The order in which records are evicted: each record has a place in time, and earlier places are evicted first.
 ///
-/// Only this type ranks records; the size pass measures, remembers and walks by it. With `frequency`, a record that
-/// was used n times ages n² times slower: its place is the time since its last use, divided by n², before now. A
-/// record that was used once ages eight times faster. With `oldest`, the place is the update time. Spec/Uses.md gives
-/// the reasons.
+/// Only this type ranks records; every step of the size pass uses its order. With `frequency`, a record that was used
+/// n times ages n² times slower: its place is the time since its last use, divided by n², before now. A record that
+/// was used once ages eight times faster. With `oldest`, the place is the update time. Spec/Uses.md gives the reasons.
 struct EvictionOrder {
   private let eviction: BlobStore.Eviction
   /// `nil` if uses are not counted.

@@ -41,7 +41,7 @@ package struct PackEvictionPlan: Sendable {
       greatestShare * Double(level) / Double(PackEvictionPlan.levelCount - 1)
     }
 
-    /// The share at the highest level, which is 0 up to 0.85 of the limit.
+    /// The share at the highest level: 0 while the live bytes are at most 0.85 of the limit, and 0.8 from 0.98 on.
     fileprivate var greatestShare: Double {
       guard limitByteCount > 0 else { return 0.8 }
       let fullness = (Double(liveByteCount) / Double(limitByteCount) - 0.85) / 0.13

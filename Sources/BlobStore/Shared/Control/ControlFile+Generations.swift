@@ -16,7 +16,7 @@ extension ControlFile {
     fileprivate let value: UInt32
   }
 
-  /// Makes a key's generation odd, under its hold, for a change of the payload. Returns `nil` without generations.
+  /// Makes the generation of a held key odd while its payload is changed. Returns `nil` without generations.
   func beginChange(of digest: UInt64) -> OddGeneration? {
     guard isMapped else { return nil }
     let offset = ControlLayout.generationOffset(of: digest)

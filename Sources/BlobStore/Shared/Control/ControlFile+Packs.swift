@@ -117,7 +117,7 @@ struct GrowingIndex: RawRepresentable, Hashable, Sendable {
 // The steps and their order follow Spec/Models.md, "Growth". Tests can intercept each step.
 extension ControlFile {
   var growingIndex: GrowingIndex? {
-    // Acquires the index that was put in force before this became `nil`.
+    // Acquiring: a thread that reads `nil` after a growth also sees the index that this growth put in force.
     let value = file.withWord(at: ControlLayout.growingIndexOffset, as: UInt64.self) { $0.load(ordering: .acquiring) }
     return value == 0 ? nil : GrowingIndex(rawValue: value)
   }

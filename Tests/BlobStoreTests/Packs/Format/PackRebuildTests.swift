@@ -91,7 +91,7 @@ import Testing
     }
   }
 
-  /// Fewer names than expected, as many, and enough more that the table grows several times.
+  /// There may be fewer names than expected, as many, or so many more that the table grows several times.
   @Test(arguments: [0, 1, 100, 1000, 5000]) func theNumberOfNamesIsNoLimit(expected: Int) {
     var image = ChunkImage(byteCount: 262_144)
     for number in 0..<1000 {

@@ -31,7 +31,7 @@ enum Operation: String, CaseIterable, ExpressibleByArgument {
   case loadMedian, loadTail
   /// Operations of `--recycling`. A cold store has a new key and no dead file to overwrite. Replacement and removal
   /// are measured with dead files in the bin. A churn stores new keys at the size limit, so each store evicts a
-  /// record; the raw side unlinks one for each.
+  /// record; the raw side unlinks a file for each store.
   case storeCold, replaceRecycled, removeRecycled, churn
 
   static let lifecycle: [Operation] = [

@@ -3,7 +3,7 @@ import Foundation
 import Synchronization
 import SystemPackage
 
-/// Measures the 99th percentile of load times while a thousand removals wait, against the same without removals.
+/// Measures the 99th percentile of load times while a thousand removals wait, compared with no removals.
 func measureReadsUnderRemovals(_ scale: Scale) async throws -> Measurement {
   var configuration = BlobCache.Configuration()
   // Measures records that have a file each; PackBenchmarks measures packed records.

@@ -66,7 +66,7 @@ struct CacheInHand: Sendable {
     return Blob(key: key, payload: payload, header: reader.header)
   }
 
-  /// Stores a blob by a writer, in pieces.
+  /// Stores a blob in pieces, with a writer.
   ///
   /// - Parameter isExpected: A Boolean value that indicates whether the writer gets the size in advance.
   func storePieces(

@@ -38,7 +38,7 @@ struct FaultTests {
     try await machine.cache.close()
   }
 
-  /// A load is a miss and reports the fault; a store succeeds locally. Shared loads resume when the fault ends.
+  /// A load is a miss and reports the fault; a store succeeds locally. After the fault, the remote tier answers again.
   @Test(arguments: faults) func aFaultIsAMiss(_ fault: FaultProxy.Fault, kind: RemoteError.Kind) async throws {
     try await fill(["one", "two"])
     let proxy = try FaultProxy(to: try await SeaweedFS.shared.value.port)
