@@ -4,9 +4,9 @@ internal import SystemPackage
 /// Records whose stripe was busy when a walk returned them.
 ///
 /// The walk continues, and retries these records at its end. Therefore, a suspended process that holds a stripe delays
-/// a walk for one short time, and not for each record.
+/// a walk only once, for a short time, rather than once for each record.
 struct BusyRecords<Record> {
-  /// The first busy records; only the number of others is stored.
+  /// The first busy records; only the number of the others is stored.
   private(set) var kept: [Record] = []
   private var others: Int64 = 0
   private var backoff: Backoff
@@ -40,7 +40,7 @@ enum RecordRemoval {
   case removed(RecordEntry)
   /// The record no longer exists or is no longer due.
   case stays
-  /// Another change has the record's stripe.
+  /// Another change holds the record's stripe.
   case busy
 }
 

@@ -4,20 +4,18 @@ internal import SystemPackage
 
 /// A rewritten header or extension in a file that may need a sync after the key is released.
 enum RewrittenRecord: ~Copyable {
-  case settled(BlobStore.Outcome)
-  /// The record has another hard link, so its header was not changed.
-  case leftLinked
+  /// Nothing is left to sync. If `isLeftLinked`, the header was not changed because the record has another hard link.
+  case settled(BlobStore.Outcome, isLeftLinked: Bool)
   case inPlace(OpenFile, entry: RecordDirectory?)
   /// The record has another hard link, so it was copied. The copy is synced, but its directory is not.
   case copied(entry: RecordDirectory?)
 
-  /// Syncs the change. If `syncsEntry`, the level `full` includes the directory entry, which may be new.
+  /// Syncs the change. If `syncsEntry`, the level `full` also syncs the directory entry, which may be new.
   consuming func synchronize(
     _ level: BlobStore.Durability.Level, syncsEntry: Bool
   ) throws -> BlobStore.Outcome {
     switch consume self {
-    case .settled(let outcome): return outcome
-    case .leftLinked: break
+    case .settled(let outcome, _): return outcome
     case .inPlace(let file, let entry):
       try file.synchronize(by: level)
       if syncsEntry { try entry?.synchronize() }
@@ -53,21 +51,21 @@ extension KeyTransaction {
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> RewrittenRecord {
     if let outcome = try records.changePackedHeader(of: path, in: open, now, level, &hold, change) {
-      return .settled(outcome)
+      return .settled(outcome, isLeftLinked: false)
     }
     guard case .regular(let file, let status) = try records.open(path, in: open, for: .readWrite) else {
-      return .settled(.notFound)
+      return .settled(.notFound, isLeftLinked: false)
     }
     let before: RecordHeader
     switch try file.judgeHeader(core.judge(at: now), RecordFacts(fileSize: status.size, nameDigest: path.digest)) {
     case .sound(let header): before = header
-    case .expired: return .settled(.notFound)
+    case .expired: return .settled(.notFound, isLeftLinked: false)
     case .broken(let error, _): throw DamagedRecord(error: try file.settled(error), path: file.location.path)
     }
     var header = before
-    if case .unchanged(let outcome) = try change(&header) { return .settled(outcome) }
-    guard copiesLinked || status.linkCount <= 1 else { return .leftLinked }
-    // Opened first, because only the sync may fail after the header is changed.
+    if case .unchanged(let outcome) = try change(&header) { return .settled(outcome, isLeftLinked: false) }
+    guard copiesLinked || status.linkCount <= 1 else { return .settled(.done, isLeftLinked: true) }
+    // The directory is opened first, because after the change of the header only the sync may fail.
     let entry = level == .full ? try RecordDirectory(of: path, core.root) : nil
     let wasCopied = try records.rewriteHeader(of: path, in: file, status, from: before, to: header, level, &hold)
     return wasCopied ? .copied(entry: entry) : .inPlace(file, entry: entry)
@@ -100,8 +98,8 @@ extension KeyTransaction {
 }
 
 extension StoreCore {
-  /// Sets an update time of a clock that was ahead to the current time. Returns `nil` if the header was not written,
-  /// for example because the record has another hard link, since a collection does not copy payloads.
+  /// Replaces an update time from a clock that was ahead by the current time. Returns `nil` if the header was not
+  /// written, for example because the record has another hard link, since a collection does not copy payloads.
   func stampAnew(_ path: RecordPath) throws -> RecordHeader? {
     guard var transaction = try transactionIfAvailable(of: path) else { return nil }
     var stamped: RecordHeader?
@@ -113,7 +111,7 @@ extension StoreCore {
       stamped = header
       return .changed
     }
-    if case .leftLinked = rewritten { return nil }
+    if case .settled(_, isLeftLinked: true) = rewritten { return nil }
     return stamped
   }
 }

@@ -54,14 +54,15 @@ extension KeyTransaction {
     _ draft: inout Draft, _ pending: inout PendingStore
   ) throws -> Placement {
     if let condition = pending.condition, !condition.holds(in: hold.history) { throw ConditionFailed() }
-    // A failed attempt that is repeated changes the generation too.
+    // Done even if the attempt fails, because it changes the generation too, and may be repeated.
     defer { pending.condition?.noteOwnChange(hold.generation) }
-    if pending.hasLocksAsAsked, pending.condition?.isJudged != true, try draft.mayTryWithoutLookup(pending, self) {
-      let level = max(level(concernsLock: pending.header.isLocked), draft.syncedLevel)
+    if pending.hasLocksAsAsked, pending.condition?.isJudged != true,
+      let level = try draft.levelWithoutLookup(pending, self)
+    {
       if case .done(let usage) = try commit(&draft, pending, over: nil, nil, isSureOfName: false, level) {
         return try stay(&draft, pending, level, usage)
       }
-      // The name is taken, or the directory is full, although the record may take the room of the replaced one.
+      // The name is taken, or the directory is full. A record that replaces another one may still fit.
     }
     let judge = pending.condition?.isJudged == true ? core.judge(at: core.configuration.now()) : RecordJudge()
     let found = try draft.predecessor(self, by: judge)
@@ -92,7 +93,7 @@ extension KeyTransaction {
   /// Counts a store before its record is published, unless the directory is full. `KeyHold.endCount` must follow.
   func count(_ pending: borrowing PendingStore, over before: RecordSize?) -> KeyHold.CountedAhead {
     if let stopWaiting = pending.stopWaiting {
-      // A waiting store checks before it counts, because a collection would make room even for a short-lived count.
+      // A waiting store checks before it counts, because a collection would make room even for a reverted count.
       if let usage = hold.usageBeyondBounds(from: before, to: pending.size, pending.limit) { return .refused(usage) }
       stopWaiting()
     }
@@ -148,8 +149,8 @@ extension KeyTransaction {
 // MARK: - Removing
 
 extension KeyTransaction {
-  /// Removes a record, in either engine, that a lookup under this hold has returned, and a file under a packed
-  /// record's name.
+  /// Removes a record, in either engine, that a lookup under this hold has returned. For a packed record, a file with
+  /// the same name is removed too.
   ///
   /// - Returns: The durability of the removal, or `nil` if the record no longer exists.
   /// - Throws: `ConditionFailed`.
@@ -165,7 +166,7 @@ extension KeyTransaction {
     return isRemoved ? level : nil
   }
 
-  /// Removes a record like `remove`, with the given durability. Returns `false` if the record no longer exists.
+  /// Removes a record unconditionally, with the given durability. Returns `false` if it no longer exists.
   mutating func remove(
     _ found: borrowing FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool, erasing: Bool = false,
     in directory: borrowing Directory

@@ -2,11 +2,11 @@ package import BlobRecord
 
 /// The facts that a load provides to a memory tier in front of the store.
 package struct LoadReceipt: Sendable {
-  /// The record's update time on disk after this or another load has moved it; `nil` if it equals the header's.
+  /// The record's update time on disk after this or another load has changed it; `nil` if it equals the header's.
   package internal(set) var update: UnixTime?
   /// The generation in which a lookup that never waits read the record.
   package internal(set) var generation: UInt64?
-  /// The time to which the caller must still move the update time after a lookup that never waits.
+  /// The update time that the caller must still write to the record after a lookup that never waits.
   package internal(set) var owedTouch: UnixTime?
 
   package init() {}
@@ -21,7 +21,7 @@ package struct StoreReceipt: Sendable {
 }
 
 package enum CachedAnswer<Value: Sendable>: Sendable {
-  /// The result that an ordinary lookup returns too; `nil` if no live record exists.
+  /// The result, which is the same as that of an ordinary lookup; `nil` if no live record exists.
   case known(Value?)
   case unknown
 }

@@ -4,7 +4,7 @@ package import Posix
 /// The entries of a directory in cyclic order of the digests of their names, from a start digest.
 ///
 /// Adding and removing entries does not change the order. To bound memory, the directory is listed once per
-/// `batchCount` entries. A batch has all entries of its digests, so a walk can continue after it.
+/// `batchCount` entries. A batch contains all entries of its digests, so a walk can continue after it.
 package struct OrderedEntries {
   private typealias Entry = (digest: UInt64, entry: DirectoryEntry)
 
@@ -53,7 +53,7 @@ package struct OrderedEntries {
     func cut() {
       batch.sort { $0.digest > $1.digest }
       var surplus = max(0, batch.count - batchCount)
-      // The remaining entries start with all entries of their first digest.
+      // Entries with the same digest are kept together.
       while surplus > 0, batch[surplus - 1].digest == batch[surplus].digest { surplus -= 1 }
       batch.removeFirst(surplus)
       cutAt = batch.count + batchCount

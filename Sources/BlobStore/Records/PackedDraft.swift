@@ -1,7 +1,7 @@
 internal import BlobRecord
 internal import Posix
 
-/// A small record. It is written into a pack only once it is accepted and counted, so a refused store takes no room.
+/// A draft of a small record. It is written into a pack only after it is counted, so a refused store takes no room.
 struct PackedDraft: ~Copyable {
   private(set) var records: PackRecords
   /// Valid for the duration of the store.
@@ -18,12 +18,9 @@ extension PackedDraft: RecordDraft {
   /// After a wait, the directory may no longer pack records, or may have other packs.
   static var canWait: Bool { false }
 
-  /// The pack is synced with the commit.
-  var syncedLevel: BlobStore.Durability.Level { .none }
-
   mutating func prepare(_: BlobStore.Durability.Level) {}
 
-  func mayTryWithoutLookup(_: borrowing PendingStore, _: borrowing KeyTransaction) -> Bool { false }
+  func levelWithoutLookup(_: borrowing PendingStore, _: borrowing KeyTransaction) -> BlobStore.Durability.Level? { nil }
 
   func predecessor(_ transaction: borrowing KeyTransaction, by judge: RecordJudge) throws -> FoundRecord? {
     try records.recordToReplace(transaction, by: judge)
@@ -55,15 +52,16 @@ extension PackedDraft: RecordDraft {
   mutating func withdraw(
     _ size: RecordSize, _ level: BlobStore.Durability.Level, _ transaction: inout KeyTransaction
   ) throws {
-    guard let address else { return }
-    _ = try records.remove(transaction.path, at: address.rawValue, level, counting: size, &transaction.hold)
+    if let address {
+      _ = try records.remove(transaction.path, at: address.rawValue, level, counting: size, &transaction.hold)
+    }
   }
 
   mutating func finish(_: BlobStore.Durability.Level, at _: RecordPath, of _: OpenRoot) { _ = records.growIfDue() }
 }
 
 extension PackRecords {
-  /// Returns the record that a packed one replaces, in a pack or a file. Throws like `Records.recordToReplace`.
+  /// Returns the record, in a pack or a file, that a packed record replaces. Throws like `Records.recordToReplace`.
   func recordToReplace(_ transaction: borrowing KeyTransaction, by judge: RecordJudge) throws -> FoundRecord? {
     let (path, open) = (transaction.path, transaction.open)
     let found = try find(path, by: judge)
@@ -76,7 +74,7 @@ extension PackRecords {
 }
 
 extension StoreCore {
-  /// Returns `false` if a payload of this size is not packed, as far as is known before the directory is opened.
+  /// Returns whether a payload of this size may be packed, as far as is known before the directory is opened.
   func mayPack(payloadOf byteCount: Int64) -> Bool {
     guard configuration.mayPack else { return false }
     guard let packing = root.lastOpened?.packing ?? configuration.packing else {

@@ -9,7 +9,7 @@ struct Quarantine: ~Copyable {
   static let directoryName = ".quarantine"
 
   let directory: Directory
-  /// The owners whose files belong to this cache, and count.
+  /// The owners whose files belong to this cache, and count toward the limits.
   let owners: FileOwners
   /// The maximum total size in bytes, above which the oldest files are removed.
   let byteLimit: Int64

@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import Posix
 internal import Synchronization
 
-/// A store between its call and the publication of its record, in either engine.
+/// A store operation from its call until the publication of its record, in either engine.
 struct PendingStore: ~Copyable {
   var header: RecordHeader
   /// The requested lock count, without the locks of the replaced record.
@@ -40,14 +40,14 @@ protocol RecordDraft: ~Copyable {
   /// A Boolean value that indicates whether the draft can wait for room. Otherwise, it is made again after the wait.
   static var canWait: Bool { get }
 
-  var syncedLevel: BlobStore.Durability.Level { get }
-
   /// Syncs the draft, as far as the level requires it, before the key is held. After a failure the draft is discarded
   /// and never synced again.
   mutating func prepare(_ level: BlobStore.Durability.Level) throws
 
-  /// Returns a Boolean value that indicates whether the draft can attempt the commit without a lookup of its name.
-  func mayTryWithoutLookup(_ pending: borrowing PendingStore, _ transaction: borrowing KeyTransaction) throws -> Bool
+  /// Returns the durability of a commit without a lookup of the name, or `nil` if the name must be looked up first.
+  func levelWithoutLookup(
+    _ pending: borrowing PendingStore, _ transaction: borrowing KeyTransaction
+  ) throws -> BlobStore.Durability.Level?
 
   /// Returns the replaced record, or `nil` if none exists. Throws `foreignFile` for a file that must not be replaced.
   func predecessor(_ transaction: borrowing KeyTransaction, by judge: RecordJudge) throws -> FoundRecord?
@@ -80,15 +80,18 @@ extension FileDraft: RecordDraft {
 
   mutating func prepare(_ level: BlobStore.Durability.Level) throws { try makeDurable(level) }
 
-  /// A lookup wastes a system call for new keys, and an attempt without one wastes a call for replaced keys.
-  /// Therefore, a new file makes the attempt, and a recycled file follows the last store. After the attempt a recycled
-  /// file must not be written, which a store that keeps locks may have to do.
-  func mayTryWithoutLookup(_ pending: borrowing PendingStore, _ transaction: borrowing KeyTransaction) throws -> Bool {
+  /// A lookup wastes a system call for a new key, and an attempt without a lookup wastes one for an existing key. A new
+  /// file always attempts it; a recycled file does so if the last store replaced no record, unless the store keeps
+  /// locks: it may have to rewrite its header after the attempt, and a recycled file must not be written then.
+  func levelWithoutLookup(
+    _ pending: borrowing PendingStore, _ transaction: borrowing KeyTransaction
+  ) throws -> BlobStore.Durability.Level? {
     if isRecycled {
       let isLikely = !transaction.core.lastStoreReplaced.load(ordering: .relaxed)
-      guard !pending.locks.keepsLocks, isLikely, isStillSafe else { return false }
+      guard !pending.locks.keepsLocks, isLikely, isStillSafe else { return nil }
     }
-    return try !transaction.records.mayBePacked(transaction.path, of: transaction.open)
+    guard try !transaction.records.mayBePacked(transaction.path, of: transaction.open) else { return nil }
+    return max(transaction.level(concernsLock: pending.header.isLocked), syncedLevel)
   }
 
   func predecessor(_ transaction: borrowing KeyTransaction, by judge: RecordJudge) throws -> FoundRecord? {

@@ -3,13 +3,13 @@ internal import Posix
 
 /// A lookup of a record in either engine.
 ///
-/// It is a value because a closure would copy the path, whose strings are reference-counted, on each load.
+/// A lookup is a value because a closure would copy the path, whose strings are reference-counted, on each load.
 protocol RecordLookup {
   associatedtype Content
   /// The record's path by the arrangement of any directory.
   var path: RecordPath { get }
 
-  /// Reads a packed record. Returns `nil` if no index entry refers to it, although it may have a file.
+  /// Reads a packed record. Returns `nil` if no index entry refers to it; it may still be in a file.
   func packed(_ name: RecordPath, _ packs: PackRecords, _ mode: ReadMode) throws -> Reading<Content>?
 
   func file(_ name: RecordPath, _ files: FileRecords, in open: OpenRoot, _ mode: ReadMode) throws -> Reading<Content>

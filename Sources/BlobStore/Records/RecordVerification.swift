@@ -2,10 +2,10 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-// Checks of complete records: by a load, of a record that looks damaged, and by a verification, of all records.
+// Checks of complete records. A load checks a record that looks damaged, and a verification checks all records.
 extension StoreCore {
   /// Reads a complete record of any age in pieces. Without a checksum, only the payload's size is checked. Throws
-  /// `payloadTooLarge` if no load would return the payload, because a file may claim to be endless.
+  /// `payloadTooLarge` if no load would return the payload, because a header may claim any size.
   func verifyRecord(_ path: RecordPath) throws -> Reading<Void> {
     if let reading = try verifyPackedRecord(path) { return reading }
     let opened: OpenedFile
@@ -22,7 +22,7 @@ extension StoreCore {
     }
     let judge = RecordJudge()
     var facts = RecordFacts(fileSize: status.size)
-    // Checked before the payload is read, because the payload's checksum precedes the name's digest.
+    // The header is judged first. The name's digest is not yet a fact, because its rule follows the payload's checksum.
     let header: RecordHeader
     switch judge.judge(stored, facts) {
     case .sound(let sound), .expired(let sound): header = sound
@@ -45,7 +45,7 @@ extension StoreCore {
     guard let open = try root.opened(),
       let found = try records.findPacked(open.placed(path), of: open, by: RecordJudge(), comparesPayload: true)
     else { return nil }
-    // As an entry, the record is also compared with the key that it contains.
+    // The creation of an entry also compares the record's name with the key that the record contains.
     let entry = entry(of: found, at: configuration.now())
     if let error = entry.accessError { throw error }
     if let damage = entry.damage { return .damaged(damage) }
@@ -60,7 +60,7 @@ extension StoreCore {
 }
 
 extension OpenFile {
-  /// Sets the payload's CRC-32 in the facts, and the size of the body if another program has truncated the file.
+  /// Sets the payload's CRC-32 in the facts, and the body's actual size if another program has truncated the file.
   borrowing func readPayloadChecksum(by header: RecordHeader, _ facts: inout RecordFacts) throws(FileError) {
     let payloadByteCount = Int64(clamping: header.payloadSize)
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreCore.pieceByteCount, alignment: 16)

@@ -49,7 +49,7 @@ extension RecordWalk {
 
 extension Directory {
   func statusOfUnreadable(_ name: String) -> Stat? {
-    // The reason is already reported.
+    // The reason why the file cannot be read is already reported.
     (try? status(of: name)) ?? nil
   }
 }
@@ -72,8 +72,8 @@ struct RecordGlance {
 
   var size: RecordSize { RecordSize(bytes: fileSize, isLocked: state == .locked) }
 
-  /// Returns `nil` if the record is damaged. `head` contains the first 64 bytes of the file, or the whole shorter
-  /// file.
+  /// Returns `nil` if the record is damaged. `head` contains the first 64 bytes of the file, or the whole file if it is
+  /// shorter.
   init?(_ head: RawSpan, _ status: Stat, digest: UInt64, by judge: RecordJudge) {
     fileSize = status.size
     fileState = FileState(status)

@@ -2,10 +2,10 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// A walk over all entries of a cache directory. It reads only the headers of files, and has two directories open.
+/// A walk over all entries of a cache directory. It reads only headers, and keeps at most two directories open.
 ///
-/// Packed records come first or, in an ordered walk, at the position of the pack directory. Records that were packed
-/// in the meantime come last (`PackWalk`). With `skim`, a walk allocates nothing for records that do not matter.
+/// Packed records come first or, in an ordered walk, at the position of the pack directory. Records that were packed in
+/// the meantime come last (`PackWalk`). With `skim`, a walk allocates nothing for records that this closure finishes.
 /// Entries that are added or removed during the walk may or may not be returned.
 @safe final class RecordWalk {
   enum Item {
@@ -30,7 +30,7 @@ internal import SystemPackage
   /// A closure that receives each sound record with a plain name before anything is allocated for it. It returns
   /// `true` if the record is finished; otherwise, the walk returns the record.
   var skim: ((RecordGlance) throws -> Bool)?
-  /// A closure that is called with a subdirectory's name before the walk enters it.
+  /// A closure that receives a subdirectory's name and returns whether the walk enters the subdirectory.
   var enters: ((String) throws -> Bool)?
   let head = UnsafeMutableRawBufferPointer.allocate(byteCount: RecordHeader.byteCount, alignment: 8)
 
@@ -52,7 +52,7 @@ internal import SystemPackage
   private(set) var subdirectoryName = ""
   var subdirectoryBytes: [UInt8] = []
   private var subdirectoryStream: DirectoryStream?
-  /// The item for a single subdirectory that cannot be listed.
+  /// The item to return first if a walk by prefix cannot list the only subdirectory that it visits.
   private var pending: Item?
 
   let packs: PackWalk?
@@ -308,7 +308,7 @@ internal import SystemPackage
   }
 
   private func mayHoldWanted(in name: String) -> Bool {
-    // An ordered walk visits all subdirectories, even if all such names are in one.
+    // An ordered walk visits all subdirectories, even if only one of them can contain names with the prefix.
     let only = layout.subdirectory(ofFileNamesBeginning: fileNamePrefix)
     guard only.isEmpty else { return name.utf8.elementsEqual(only.utf8) }
     return layout.mayHold(fileNamesBeginning: fileNamePrefix, in: name)

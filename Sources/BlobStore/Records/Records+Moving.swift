@@ -27,7 +27,7 @@ extension Records {
   }
 
   /// Unlinks a file that a power failure has left under a packed record's name. This precedes the announcement of the
-  /// file that replaces the record, because finishing that change would take the old file for the new one.
+  /// replacing file; otherwise, finishing that change would take the old file for the new one.
   func removeFileBeneath(_ name: RecordPath, of open: OpenRoot, _ hold: borrowing KeyHold) throws {
     guard !hold.hasNoFiles else { return }
     _ = try core.lookInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }

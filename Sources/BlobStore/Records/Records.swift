@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// The records of a directory in both engines, and the only way from a public operation to bytes on disk.
+/// The records of a directory in both engines. All public operations read and change records through this type.
 ///
 /// A key has at most one record, which changes only while the key is held; the functions require the hold as an
 /// argument. `PackRecords` contains small records and is searched first. `FileRecords` contains all others.
@@ -29,7 +29,7 @@ struct Records {
     do {
       found = try open.controlFileOfLoads(logger)
     } catch {
-      // If no packs exist, no record is missed.
+      // If no packs exist, all records are found without the control file.
       guard try open.mayHavePacks(named: PackDirectory.name) else { return nil }
       throw error
     }
@@ -42,10 +42,10 @@ struct Records {
     }
   }
 
-  /// The number of lookups of a missing record whose generation changes concurrently.
+  /// The maximum number of lookups of a missing record whose generation changes concurrently.
   private static let lookupsOfAMiss = 8
 
-  /// Reads a name in the packs, then its file; without a lock, unless the key is held.
+  /// Looks up a name in the packs, then among the files, without a lock unless the caller holds the key.
   ///
   /// A record may move between the engines concurrently. Therefore, a file counts only if there is still no index
   /// entry, and a missing file counts only if the key's generation has not changed. After several lookups, the last
@@ -69,7 +69,7 @@ struct Records {
       let reading = try lookup.file(name, files, in: open, mode)
       if packs.mayHold(name) {
         guard mode.mayBlock else { throw CachedLookFailure.notCached }
-        // The entry may belong to another name with the same tag.
+        // The index entry may belong to another name with the same tag.
         if let reading = try lookup.packed(name, packs, mode) { return reading }
       }
       guard case .absent = reading, lookupsLeft > 0 else { return reading }
@@ -245,7 +245,7 @@ struct Records {
   ) throws -> BlobStore.Outcome? {
     guard var packs = try packs(of: open) else { return nil }
     if let outcome = try packs.changeHeader(of: name, now, level, &hold, change) { return outcome }
-    // A packed record that is left does not fit into a pack with the new header.
+    // If the record is still packed, it does not fit into a pack with the new header.
     try moveToFile(name, in: open, &hold)
     return nil
   }

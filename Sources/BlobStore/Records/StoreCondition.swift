@@ -2,7 +2,7 @@ package import BlobRecord
 
 /// A condition for a change, which is evaluated under the key's stripe.
 package struct StoreCondition: Sendable {
-  /// Evaluates the header of the live or incomplete record that a change finds, or `nil` if no such record exists.
+  /// A closure that evaluates the header of the live or incomplete record that a change finds, or `nil` if none exists.
   package typealias Judge = @Sendable (RecordHeader?) -> Bool
 
   /// The history that the key must still have, or `nil` for any.

@@ -1,7 +1,7 @@
 internal import BlobRecord
 internal import Posix
 
-// These functions hold all keys, so that each change starts after the previous one has finished.
+// Keys are held only by these functions, which first finish a change that a dead process has left incomplete.
 extension StoreCore {
   /// Holds a key, and finishes a change that a process announced for its stripe before it died.
   func hold(_ digest: UInt64) throws -> KeyHold {
@@ -10,21 +10,21 @@ extension StoreCore {
     return hold
   }
 
-  /// Holds a key like `hold`, but without waiting. Returns `nil` if another change has the key's stripe.
+  /// Holds a key like `hold`, but without waiting. Returns `nil` if another change holds the key's stripe.
   func holdIfAvailable(_ digest: UInt64, makesControlFile: Bool = false) throws -> KeyHold? {
     guard var hold = try stripes.holdIfAvailable(digest, makesControlFile: makesControlFile) else { return nil }
     try finish(&hold)
     return hold
   }
 
-  /// Holds the key of a path, in the arrangement of any directory, for a change. Returns `nil` without a directory.
+  /// Holds the key of a path, in the arrangement of any directory, for a change. Returns `nil` if none exists.
   func transaction(of path: RecordPath) throws -> KeyTransaction? {
     let hold = try hold(path.digest)
     guard let open = try root.opened() else { return nil }
     return KeyTransaction(open.placed(path), in: open, records, hold)
   }
 
-  /// Holds a key like `transaction`, but without waiting. Returns `nil` also if another change has the key's stripe.
+  /// Holds a key like `transaction`, but without waiting. Returns `nil` also if another change holds the stripe.
   func transactionIfAvailable(of path: RecordPath) throws -> KeyTransaction? {
     guard let hold = try holdIfAvailable(path.digest), let open = try root.opened() else { return nil }
     return KeyTransaction(open.placed(path), in: open, records, hold)

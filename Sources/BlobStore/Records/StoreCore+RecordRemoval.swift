@@ -47,7 +47,7 @@ extension StoreCore {
     _ transaction: inout KeyTransaction, if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval {
     guard isDue(current) else {
-      // The record is now unreadable, so the result of `isDue` is not reliable.
+      // If the record is now unreadable, the result of `isDue` is not reliable.
       if let error = current.accessError { throw error }
       return .stays
     }
@@ -80,8 +80,8 @@ extension StoreCore {
     } ?? .stays
   }
 
-  /// Removes a temporary file whose writer no longer exists, because it would hold the file's lock. Returns the file's
-  /// size, or `nil` if the file has a writer, does not belong to the cache, or no longer exists.
+  /// Removes a temporary file that is not locked, because a writer that still exists would hold the file's lock.
+  /// Returns the file's size, or `nil` if the file has a writer, does not belong to the cache, or no longer exists.
   func removeTemporaryFile(
     _ name: String, in directory: borrowing Directory, of open: OpenRoot, dryRun: Bool = false
   ) throws -> Int64? {

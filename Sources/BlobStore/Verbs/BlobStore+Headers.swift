@@ -155,7 +155,7 @@ extension StoreCore {
         update = header.lastUpdate
         return change
       }
-      if case .leftLinked = written { return nil }
+      if case .settled(_, isLeftLinked: true) = written { return nil }
       return update
     } catch {
       configuration.logger.debug("\(BlobStoreError(error, operation: "touch after load", key: nil))")

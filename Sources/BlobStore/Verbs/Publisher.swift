@@ -9,9 +9,9 @@ struct Publisher {
   /// The enforcer of the limits, or `nil` if stores start no collections.
   let enforcer: LimitEnforcer?
 
-  /// Empties the recycling bin to make room for a file, or starts a collection that removes records, except for the
-  /// old blob of the digest. Returns whether another attempt makes sense after this number of collections for lack of
-  /// space.
+  /// Empties the recycling bin to make room for a file, or starts a collection that removes records, except for the old
+  /// blob of the digest. `rescues` is the number of such collections before the failed attempt. Returns whether another
+  /// attempt makes sense.
   func makesRoom(for byteCount: Int64, of digest: UInt64, after rescues: Int) -> Bool {
     core.supply.makesRoomByEmptyingBin()
       || enforcer?.makeRoomOnFullVolume(for: byteCount, of: digest, after: rescues) == true
@@ -42,7 +42,7 @@ struct Publisher {
     return open
   }
 
-  /// Returns the directory for a control file. A new directory's settings precede it unless the volume is full.
+  /// Returns the directory for a control file. A new directory's settings are written first, unless the volume is full.
   func madeRootOfLocks() throws -> OpenRoot {
     do {
       return try madeRoot()
@@ -94,9 +94,8 @@ extension Publisher {
         return attempt.ways.refusePacks()
       }
     case .lookAgain:
-      if !isPacked { try core.root.opened()?.forgetSubdirectory(path.subdirectory) }
-      // A pack can only be missing if its directory is.
-      guard try core.root.forgetIfReplacedNow() || !isPacked else { throw error }
+      try core.root.opened()?.forgetSubdirectory(path.subdirectory)
+      _ = try core.root.forgetIfReplacedNow()
     case .makeRoom:
       let byteCount = isPacked ? Int64(PackLayout.chunkByteCount) : attempt.byteCount
       if makesRoom(for: byteCount, of: path.digest, after: rescues) { return }
@@ -115,7 +114,7 @@ extension Publisher {
   ///
   /// - Parameters:
   ///   - payload: The payload, valid for the call, or `nil` if the record must not be packed.
-  ///   - write: Fills the file, and may complete the header.
+  /// - write: A closure that fills the file, and may complete the header.
   func publish(
     _ key: BlobKey, _ pending: consuming PendingStore, extendedData: Data?, _ ways: DraftAttempts,
     packing payload: UnsafeRawBufferPointer? = nil, _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
@@ -151,8 +150,8 @@ extension Publisher {
     }
   }
 
-  /// Creates a file with a temporary name that is written incrementally. An unnamed file might be refused its name at
-  /// the end, and a stream's data cannot be written again.
+  /// Creates a file with a temporary name that is written incrementally. It has a name from the start, because an
+  /// unnamed file might be refused its name at the end, and a stream's data cannot be written again.
   func makeDraft(_ header: RecordHeader, at path: RecordPath, for byteCount: Int64) throws -> PlacedDraft {
     let ways = DraftAttempts(mayRecycle: false, canWriteAgain: false)
     return try attempting(Attempt(ways: ways, byteCount: byteCount), at: path) { open, path, attempt in

@@ -47,7 +47,7 @@ import Testing
     #expect(try store.usageEstimate()?.bytes == 900)
   }
 
-  /// M1: stores during the end of a collection, by the same or another process, that has checked the limits already.
+  /// M1: stores are not forgotten if they occur at the end of a collection that has already checked the limits.
   @Test(arguments: [true, false]) func whoComesDuringACollectionIsNotForgotten(isOwn: Bool) throws {
     let store = try store { $0.limits.size = 1000 }
     for key in 0..<10 {
@@ -66,7 +66,7 @@ import Testing
         // The thread needs time to detect that another process is collecting.
         if !isOwn { usleep(50_000) }
       })
-    // The observer and the store hold each other.
+    // The observer and the store retain each other.
     defer { collector.observeCollections(by: CollectionObserver(willBegin: {}, didRemove: { _ in }, didEnd: { _ in })) }
     if isOwn { try store.store(payload(36), for: "one more") } else { _ = try collector.collect() }
     store.waitForCollection()
@@ -129,7 +129,7 @@ import Testing
       while stored < 30 {
         try store.store(big, for: "locked \(stored)", locks: .one)
         stored += 1
-        // A store during a collection may be counted twice until the next one.
+        // A store during a collection may be counted twice until the next collection.
         store.waitForCollection()
       }
     }
@@ -147,6 +147,33 @@ import Testing
     try store.unlock("locked 1")
     try store.remove("locked 2")
     try store.store(big, for: "other")
+  }
+
+  /// M4: a small record that would be packed waits for room, and is refused, like a file. A writer's record is too.
+  @Test func aPackedStoreBeyondTheBoundIsRefusedWhereAllIsLocked() throws {
+    let limit: Int64 = 10 << 20
+    let store = try store {
+      $0.limits.size = limit
+      $0.packing = .upTo(8192)
+    }
+    // All but 100 bytes of the bound are locked.
+    var left = limit + Self.slack - limit / 100 - 100
+    while left > 64 {
+      let byteCount = min(left, limit)
+      try store.store(payload(Int(byteCount) - 64), for: "locked \(left)", locks: .one)
+      store.waitForCollection()
+      left -= byteCount
+    }
+    expect(.limitReached) { try store.store(payload(100), for: "small") }
+    expect(.limitReached) {
+      var writer = try store.openWriter(for: "small")
+      try writer.append(payload(100))
+      try writer.commit()
+    }
+    #expect(try store.load("small") == nil)
+    #expect(try store.removeAll(.locked).files > 1)
+    try store.store(payload(100), for: "small")
+    #expect(try store.load("small")?.payload == payload(100))
   }
 
   /// M4: threads of several stores, as in several processes, on one directory.
@@ -185,7 +212,7 @@ import Testing
     #expect(try stores[0].statistics().evicted > 100)
   }
 
-  /// M4: a record that waits for room gets it, although the limit is kept without it, with and without known victims.
+  /// M4: a record that waits for room gets it, although the limit is not exceeded without it.
   @Test(arguments: [BlobStore.Recycling.automatic, .off], [false, true])
   func aLargeRecordIsGivenRoom(recycling: BlobStore.Recycling, knowsVictims: Bool) throws {
     let mebibyte: Int64 = 1 << 20
@@ -226,7 +253,7 @@ import Testing
     return store
   }
 
-  /// M4: a record that has found room, or is probing for it, is not counted twice by the collection that makes room.
+  /// M4: a record that has found room, or only checks for room, is not counted twice by the collection that makes it.
   @Test func whatHasFoundRoomIsCountedOnce() throws {
     let trace = CallTrace()
     let store = try storeOf24Mebibytes(trace, after: 26)
@@ -245,7 +272,7 @@ import Testing
     #expect(try store.usage().records > 1)
   }
 
-  /// M4: nor is it counted twice by a walk that began while it waited, even if the counters fall during the walk.
+  /// M4: a record is not counted twice by a walk that began while it waited, even if the counters fall meanwhile.
   @Test(arguments: [20, 3]) func whatFindsRoomDuringAWalkIsCountedOnce(removals: Int) throws {
     let trace = CallTrace()
     let store = try storeOf24Mebibytes(trace, after: 23)

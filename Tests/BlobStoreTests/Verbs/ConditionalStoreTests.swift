@@ -47,7 +47,7 @@ import Testing
       if: StoreCondition(history: history) { true }) != nil
   }
 
-  /// In a directory without the record's subdirectory, with an empty one, and with the record.
+  /// The condition is tested without the record's subdirectory, with an empty subdirectory, and with the record.
   @Test(arguments: Change.allCases, 0..<3) func itIsMadeIfNothingHasBefallenItsKey(_ change: Change, stage: Int) throws
   {
     let (store, other) = (try cache.store(), try cache.store())
@@ -86,7 +86,7 @@ import Testing
     #expect(try store.history(of: "key")?.wipes == 0)
   }
 
-  /// A wipe counts at its beginning and at its end, even if it is stopped or fails.
+  /// A wipe counts as a change at its beginning and at its end, even if it is stopped or fails.
   @Test(arguments: [BlobStore.RemovalScope.all, .locked, .unlocked]) func aWipeIsCountedTwice(
     _ scope: BlobStore.RemovalScope
   ) throws {
@@ -137,6 +137,29 @@ import Testing
     #expect(usage.records == (scope == .all ? 0 : before.records))
     #expect(usage.bytes == (scope == .all ? 0 : before.bytes))
     #expect(try self.store(10, store, if: try store.firstHistory(of: "key")))
+  }
+
+  /// The record is published in a pack, and removed from it for the wipe.
+  @Test func aWipeThatBeginsAsTheRecordIsPackedSupersedesItToo() throws {
+    let pack: (inout BlobStore.Configuration) -> Void = { $0.packing = .upTo(8192) }
+    let (store, other) = (try cache.store(files: trace.files, pack), try cache.store(pack))
+    try store.store(payload(3), for: "other")
+    let history = try store.firstHistory(of: "key")
+    try store.collect()
+    let before = try #require(try store.usageEstimate())
+    let (trace, wipes) = (trace, CallCount())
+    trace.onCall { call, _ in
+      guard call == .exchangeEntry, wipes.value == 0 else { return nil }
+      wipes.add(1)
+      #expect(throws: Never.self) { _ = try LockOrder.outside { try other.removeAll(.locked) } }
+      return nil
+    }
+    #expect(try !self.store(9, store, if: history))
+    trace.onCall(nil)
+    #expect(wipes.value == 1)
+    #expect(try other.load("key") == nil)
+    #expect(try other.load("other") != nil)
+    #expect(try other.usageEstimate() == before)
   }
 
   @Test func whatCannotBeTakenBackIsAnError() throws {

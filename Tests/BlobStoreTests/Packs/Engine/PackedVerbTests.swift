@@ -27,6 +27,13 @@ import Testing
     #expect(try cache.store().load("key")?.payload == payload(byteCount))
   }
 
+  @Test func aPackedBlobThatIsLargerThanAnotherProgramsMaximumIsAnError() throws {
+    try store().store(payload(1000), for: "key")
+    let other = try cache.store { $0.limits.payload = 999 }
+    expect(.payloadTooLarge) { _ = try other.load("key") }
+    #expect(try other.contains("key"))
+  }
+
   @Test func aLargeBlobIsAFile() throws {
     try store().store(payload(8193), for: "key")
     #expect(try cache.files() == ["ke/key", ".blobcache.conf"])
