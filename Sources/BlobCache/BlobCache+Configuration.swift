@@ -4,8 +4,8 @@ public import MemoryCache
 extension BlobCache {
   /// The configuration of a cache.
   ///
-  /// Caches on one directory in one process share its store, memory and threads, so their configurations must be
-  /// equal, except for clocks, logger and lane width, for which the first cache's values are used.
+  /// Caches on one directory in one process share its store, memory and threads, so their configurations must be equal,
+  /// except for clocks, the logger and the limits of concurrency, for which the first cache's values are used.
   public struct Configuration: Sendable {
     /// The configuration of the directory: layout, expiry, size limit, durability, clock, logger.
     public var store = BlobStore.Configuration()
@@ -18,23 +18,23 @@ extension BlobCache {
     public var maxConcurrentOperations = 4
     /// The maximum number of concurrent producers of `load(_:orStore:)`, at least one, or `nil` for no limit.
     ///
-    /// Others wait in order. A producer that another one waits for does not count, so producers can request other keys.
+    /// Others wait in order. A producer that another producer waits for is not counted, which prevents deadlocks.
     public var maxConcurrentProducers: Int?
     /// The condition under which a store returns.
     public var writing = Writing.through
     /// A tier behind the directory that machines share, or `nil`.
     public var remote: RemoteTier?
-    /// The maximum delay of update times on disk after uses in memory, for blobs with the default expiration.
+    /// The maximum time by which the update time on disk lags behind uses in memory, for blobs with ttl 0.
     ///
-    /// It is clamped between a second and a quarter of that expiration. The default is CacheLib's `lruRefreshTime`.
+    /// It is clamped between 1 s and a quarter of the default expiration. Its default is CacheLib's `lruRefreshTime`.
     public var touchInterval: Duration = .seconds(60)
     /// A Boolean value that indicates whether the first store excludes the directory from backups.
     ///
-    /// It creates `CACHEDIR.TAG` and, on Apple platforms, sets the system's attribute. In the flat layout, the tag is
-    /// created only if names are hashes, because it could be taken for a record.
+    /// The store creates `CACHEDIR.TAG` and, on Apple platforms, sets the system's attribute. In the flat layout, the
+    /// tag is created only if names are hashes, because it could be taken for a record.
     public var excludesFromBackups = true
 
-    /// The clock by which failures of producers expire; for tests.
+    /// The clock by which remembered failures of producers expire; replaced in tests.
     package var monotonicNow: @Sendable () -> ContinuousClock.Instant = { .now }
     /// The time that tasks wait for a production before a warning is logged; for tests.
     package var productionPatience: Duration = .seconds(10)
@@ -55,10 +55,10 @@ extension BlobCache {
     public var policy = EvictionPolicy.lru
     /// The number of shards, each with its own lock.
     ///
-    /// With one, the default, the order of eviction is exact. With more, threads seldom wait for each other, and a
-    /// blob larger than the share of a shard is not kept.
+    /// With one, the default, the order of eviction is exact. With more, threads seldom wait for each other, and a blob
+    /// that exceeds a shard's part of the limit is not kept.
     public var shards = 1
-    /// A Boolean value that indicates whether memory is freed when the system or the control group runs short.
+    /// A Boolean value that indicates whether memory is freed when the system or the control group is short of it.
     ///
     /// The group's limit is also checked after each mebibyte of growth.
     public var respondsToMemoryPressure = true
@@ -69,7 +69,7 @@ extension BlobCache {
 
     /// The default of `byteLimit`: 64 MiB, or an eighth of the control group's limit if that is less.
     ///
-    /// The groups are a container's group and its ancestors. The value is determined once per process.
+    /// The lowest limit of the process's group and its ancestors counts. The value is determined once per process.
     public static var defaultByteLimit: Int { DefaultLimit.ofProcess }
   }
 
@@ -90,7 +90,7 @@ extension BlobCache {
     ///
     /// If the limit is reached, a store returns when its blob is on disk.
     public var byteLimit = 16 << 20
-    /// The time for which another blob of its key can replace a blob before it is written; zero writes it immediately.
+    /// The time for which a staged blob waits for a replacement before it is written; zero writes it immediately.
     public var delay: Duration = .zero
 
     public init() {}

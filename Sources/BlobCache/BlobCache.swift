@@ -26,7 +26,7 @@ public final class BlobCache: Sendable {
   private let isOver = Atomic(false)
   private let closing = Lock<Task<Result<Void, any Error>, Never>?>(nil)
 
-  /// Creates a cache in a directory, which is not accessed before it is used; the first store creates it.
+  /// Creates a cache in a directory, which the first store creates. Nothing is accessed before the first use.
   ///
   /// The path is resolved and made absolute now, so a link that changes later does not move the cache.
   ///
@@ -87,7 +87,7 @@ public final class BlobCache: Sendable {
   /// A Boolean value that indicates whether `close` was called.
   public var isClosed: Bool { isOver.load(ordering: .relaxed) }
 
-  /// The underlying synchronous store, for methods that the cache lacks; it does not have staged blobs.
+  /// The underlying synchronous store, for methods that the cache lacks; it does not contain staged blobs.
   public var store: BlobStore { engine.store }
 }
 
@@ -100,7 +100,7 @@ extension BlobCache {
     return engine
   }
 
-  /// Writes staged blobs and the latest uses, and ends the threads.
+  /// Closes the cache: writes staged blobs and the times of the latest uses to disk, and ends the threads.
   ///
   /// Current operations are finished. Later ones throw `closed`, as does a `load(_:orStore:)` whose producer returns
   /// later. Closing a closed cache has no effect, and a concurrent second call waits for the first.
@@ -123,10 +123,10 @@ extension BlobCache {
 extension CacheEngine {
   /// Closes one of the caches that use the engine.
   fileprivate func close() async -> Result<Void, any Error> {
-    // Before the release, so that another cache that is released in the meantime does not end the threads.
+    // This precedes the release, so that a concurrent release of another cache does not end the threads.
     let result = await settled()
     if CacheRegistry.release(self) {
-      // Uploads may still have to be read.
+      // Pending uploads may still have to read the directory.
       await remote?.close()
       shutDown()
       await departed()
@@ -138,13 +138,13 @@ extension CacheEngine {
   fileprivate func departed() async {
     await remote?.close()
     await lanes.closed()
-    // With exclusive access, only the next cache uses the directory then, and it waits for this `shutdownLatch`.
+    // With exclusive access, the next cache waits for `shutdownLatch`, and must not find a running collection.
     if configuration.store.access.sharing == .exclusive { await endCollection() }
     shutdownLatch.finish()
     observer.events.finish()
   }
 
-  /// Ends the collection that a store has started, after all stores, which may wait for the space it frees.
+  /// Ends a collection that a store has started. No store is left that could wait for the space that it frees.
   private func endCollection() async {
     await withCheckedContinuation { continuation in
       do {

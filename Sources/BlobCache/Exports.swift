@@ -2,7 +2,7 @@
 @_exported public import BlobStore
 @_exported public import MemoryCache
 
-// `Data` and `URL`, on Linux without all of Foundation, whose start-up each program would pay for.
+// `Data` and `URL`. On Linux, this avoids the full Foundation, which would slow down the start of each program.
 #if canImport(FoundationEssentials)
   @_exported public import FoundationEssentials
 #else

@@ -6,7 +6,7 @@
   }
 
   extension RemoteEngine {
-    /// Removes the object afterwards, and returns `false` if the engine does not support removal.
+    /// Calls a closure with a name, and then removes its object. Returns `false` if the engine cannot remove objects.
     func withProbe(under prefix: RemoteName, _ body: (RemoteName) async throws -> Void) async throws -> Bool {
       let start = prefix.string.hasSuffix("/") ? prefix.string : prefix.string + "/"
       let object = RemoteName("\(start)probe-\(UInt64.random(in: 0 ... .max))")

@@ -41,7 +41,7 @@ public struct BlobResponder: Sendable {
     public var bodyBytesInMemory: Int64 = 64 << 20
     /// The maximum number of bytes on disk that bodies of more than 256 KiB together occupy during their transfer.
     ///
-    /// Requests beyond this limit are answered with 503, except for a single body.
+    /// Requests beyond this limit are answered with 503. A body may exceed it while no other is in transfer.
     public var bodyBytesOnDisk: Int64 = 4 << 30
 
     public init() {}
@@ -128,7 +128,7 @@ public struct BlobResponder: Sendable {
 }
 
 extension BlobResponder {
-  /// Reading the statistics opens the directory.
+  /// Reports whether the directory can be used, because reading the statistics opens it.
   private func readiness() async throws -> ServerResponse {
     _ = try await cache.statistics()
     return .line(200, "ready")

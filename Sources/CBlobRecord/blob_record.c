@@ -1,2 +1,2 @@
-// A target needs a source file; this one has the compiler check what the header asserts.
+// A target needs a source file. Compiling this one checks the static assertions in the header.
 #include "blob_record.h"

@@ -14,19 +14,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// A bit for each descriptor. Linux allows 1,048,576 of them unless it is told otherwise (fs.nr_open). Pages that are never written
-// take no memory.
+// One bit for each descriptor. Linux allows 1,048,576 descriptors unless fs.nr_open is changed. Pages of the array that
+// are never written take no memory.
 enum { DESCRIPTORS = 1 << 20, BITS = 64 };
 static _Atomic uint64_t lockable[DESCRIPTORS / BITS];
-// One more than the highest word that has ever had a bit: a child looks no further.
+// One more than the index of the highest word that has ever had a bit set, at which the search of a child ends.
 static atomic_int words_used;
 
-// Threads that are about to fork, and threads between an open and its note, or between a forgotten descriptor and its close. A
-// thread of one kind waits for the others: a child must see each lockable descriptor either open and noted, or neither.
+// The number of threads that are about to fork, and the number of threads within a lockable change. Each kind of thread
+// waits for the other, because a child must see each lockable descriptor either open and noted, or neither.
 static atomic_int forking;
 static atomic_int changing;
 
-// The mappings, in no order. Changed with `mappings_lock` held, between begin and end.
+// The noted mappings, in no particular order. Changed only within a lockable change, with `mappings_lock` held.
 struct mapping {
   void *base;
   size_t length;
@@ -105,8 +105,8 @@ static void before_fork(void) {
 
 static void after_fork_in_parent(void) { atomic_fetch_sub(&forking, 1); }
 
-// Gives up one descriptor. Its number stays taken, by something harmless. Its owner will close it, and must not close a
-// file that the child has opened since.
+// Closes the child's copy of a descriptor, but keeps its number in use for the placeholder. Otherwise the owner of the
+// descriptor, which closes that number later, could close a file that the child has opened since.
 static void give_up(int descriptor, int placeholder) {
   if (placeholder >= 0) {
 #if defined(__linux__)
@@ -120,7 +120,7 @@ static void give_up(int descriptor, int placeholder) {
   }
 }
 
-// Makes async-signal-safe calls only: other threads may have held any lock of the C library.
+// Makes only async-signal-safe calls, because other threads may have held any lock of the C library during the fork.
 static void after_fork_in_child(void) {
   int previous = errno;
   fork_count += 1;

@@ -66,7 +66,7 @@ int blob_open_cached(int directory, const char *path, int flags) {
 
 ssize_t blob_read_cached(int descriptor, const struct iovec *vectors, int count, int64_t offset) {
 #if defined(__linux__) && defined(SYS_preadv2)
-  // The offset is two arguments. A kernel of 64 bits takes it from the first alone, one of 32 bits from both.
+  // The offset is passed as two arguments. A 64-bit kernel uses only the first, a 32-bit kernel both.
   return syscall(
     SYS_preadv2, descriptor, vectors, count, (long)offset, sizeof(long) < 8 ? (long)(offset >> 32) : 0L,
     8 /* RWF_NOWAIT */);
@@ -79,7 +79,7 @@ ssize_t blob_read_cached(int descriptor, const struct iovec *vectors, int count,
 
 int blob_status(int descriptor, struct stat *status) {
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__)) && defined(__LP64__)
-  // Here the library's structure is the kernel's.
+  // On these machines, the C library and the kernel use the same layout of struct stat.
   return (int)syscall(SYS_fstat, descriptor, status);
 #else
   return fstat(descriptor, status);
@@ -160,7 +160,7 @@ int blob_create_unnamed(int directory, int flags, mode_t mode) {
 int blob_link_unnamed(int descriptor, int directory, const char *name) {
 #if defined(__linux__) && defined(AT_EMPTY_PATH)
   if (linkat(descriptor, "", directory, name, AT_EMPTY_PATH) == 0) return 0;
-  // Before Linux 6.10 this takes a privilege, and fails so without.
+  // Before Linux 6.10, this call needs a privilege, and fails with ENOENT without it.
   if (errno != ENOENT) return -1;
   char path[sizeof "/proc/self/fd/" + 3 * sizeof descriptor];
   snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
@@ -174,7 +174,7 @@ int blob_link_unnamed(int descriptor, int directory, const char *name) {
 
 int blob_take_write_lease(int descriptor) {
 #if defined(__linux__) && defined(F_SETLEASE)
-  // This comes first: without it, SIGIO ends the process when the file is opened elsewhere.
+  // Must precede F_SETLEASE, because the default signal, SIGIO, ends the process when the file is opened elsewhere.
   if (fcntl(descriptor, F_SETSIG, SIGURG) == -1) return -1;
   return fcntl(descriptor, F_SETLEASE, F_WRLCK);
 #else
@@ -200,7 +200,7 @@ int blob_pipe(int descriptors[2]) {
 #else
   if (pipe(descriptors) == -1) return -1;
   for (int end = 0; end < 2; end++) {
-    // Fails only for descriptors that do not exist.
+    // These calls fail only for descriptors that do not exist.
     fcntl(descriptors[end], F_SETFD, FD_CLOEXEC);
     fcntl(descriptors[end], F_SETFL, O_NONBLOCK);
   }
@@ -230,7 +230,7 @@ int blob_sync_full(int descriptor) {
 
 int blob_lock_bytes(int descriptor, int64_t offset, int64_t length, int lock) {
 #if defined(__APPLE__) && !defined(F_OFD_SETLK)
-  // The kernel has had it since macOS 10.15; headers show it to Apple's own code only (xnu, bsd/sys/fcntl.h).
+  // The kernel supports it since macOS 10.15; its headers declare it for Apple's own code only (xnu, bsd/sys/fcntl.h).
   enum { F_OFD_SETLK = 90 };
 #endif
   struct flock range = {
@@ -312,7 +312,7 @@ int blob_mapping_hazard(int descriptor) {
 #if defined(__APPLE__)
   return (volume.f_flags & MNT_LOCAL) == 0 ? BLOB_MAPPING_INCOHERENT : 0;
 #else
-  // From linux/magic.h and statfs(2); not every C library's headers have all of them.
+  // The magic numbers of linux/magic.h and statfs(2), which not every C library's headers define.
   switch ((uint32_t)volume.f_type) {
     case 0x6969:      // NFS
     case 0x517B:      // SMB

@@ -179,7 +179,7 @@ import Testing
     #expect(VectorSet.files().reduce(0) { $0 + $1.bytes.count } < 130_000)
   }
 
-  /// APFS and HFS+ would check two such names out into one file.
+  /// On APFS and HFS+, a checkout would put two names that fold to the same string into one file.
   @Test func noTwoNamesAreAlikeWhenFolded() {
     var spellings: [String: Set<BlobKey>] = [:]
     for (path, _) in VectorSet.files() {

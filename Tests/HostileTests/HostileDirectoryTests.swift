@@ -5,8 +5,8 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Runs every operation in a directory with every odd thing. It ends with an answer or a typed error, without a crash
-/// or a hang, changes nothing outside the root and no foreign file, and leaves the rest of the cache usable.
+/// Runs every operation in a directory with every odd thing. Each operation returns or throws a typed error without a
+/// crash or a hang, changes no foreign file and nothing outside the root, and leaves the rest of the cache usable.
 @Suite struct HostileDirectoryTests {
   /// The limit of an operation in seconds. The goal is 50 ms, but a busy machine may miss it, which is only printed.
   static let limit = 5.0

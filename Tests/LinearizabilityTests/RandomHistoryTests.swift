@@ -85,7 +85,7 @@ import Testing
         observation.refCount += 1000
         operations[number].response = .loaded(value: value, observation)
       } else {
-        // A value that is stored only later.
+        // The wrong answer is a value that is stored only later.
         let later = operations.last {
           if case .store = $0.request { $0.called > operations[number].returned } else { false }
         }
@@ -103,7 +103,7 @@ import Testing
     var accepted = 0
     for _ in 0..<600 {
       var operations = history(5, threads: 4, &generator)
-      // The answers are wrong as often as right.
+      // Two answers are exchanged, so that histories are wrong about as often as right.
       let number = Int.random(in: 0..<operations.count, using: &generator)
       let other = Int.random(in: 0..<operations.count, using: &generator)
       let response = operations[number].response

@@ -25,7 +25,7 @@ package func contents(of directory: FilePath) throws -> [BlobKey: Data] {
   return files
 }
 
-/// The paths below a directory for which this process has open descriptors, on Linux; otherwise an empty array.
+/// Returns the paths below a directory that this process has open, on Linux; otherwise an empty array.
 package func openPaths(below directory: FilePath) -> [String] {
   let table = "/proc/self/fd"
   // The table does not exist on other systems.

@@ -27,7 +27,7 @@ public final class TemporaryDirectory: Sendable {
     URL(filePath: path.string).appending(path: name)
   }
 
-  /// The sorted names in a subdirectory, including hidden ones.
+  /// Returns the sorted names in a subdirectory, including hidden ones.
   public func names(in name: String = "") throws -> [String] {
     try FileManager.default.contentsOfDirectory(atPath: url(name).path).sorted()
   }

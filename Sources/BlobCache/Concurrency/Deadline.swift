@@ -3,8 +3,8 @@ internal import Synchronization
 
 /// Timeouts for calls, which share one timer, because a timer for each would cost more than the rest of a fast call.
 ///
-/// A call runs in its own task, which is cancelled at the timeout; a task that ignores the cancellation runs on
-/// unattended. The timer is a task that sleeps until the earliest deadline. It ends when no deadline is left.
+/// A call runs in its own task, which is cancelled at the timeout; if it ignores the cancellation, its result is
+/// ignored. The timer is a task that sleeps until the earliest deadline. It ends when no deadline is left.
 final class Deadline: Sendable {
   /// Called at a deadline with the time that has passed; returns the time until the next deadline, or `nil`.
   typealias Alarm = @Sendable (Duration) -> Duration?
@@ -59,7 +59,7 @@ extension Deadline {
   ///
   /// - Parameters:
   ///   - first: The timeout of the first piece.
-  ///   - progress: The timeout of later pieces, which is detected before twice that time has passed.
+  ///   - progress: The timeout of later pieces. It is detected before twice this time has passed.
   ///   - failure: Returns the error of a timeout, given whether a piece had arrived, and the time that has passed.
   /// - Throws: `failure`, errors of the call, or `CancellationError` if the task is cancelled.
   func run<Result: Sendable>(
@@ -118,7 +118,7 @@ private final class FirstResult<Success: Sendable>: Sendable {
 // MARK: - The timer
 
 extension Deadline {
-  /// Calls the alarm when the time has passed, and again after each time that it returns.
+  /// Calls the alarm after a time, and again after each duration that the alarm returns, until it returns `nil`.
   ///
   /// - Complexity: O(1), and a task if the deadline is the earliest one.
   func watch(for time: Duration, _ alarm: @escaping Alarm) -> DeadlineTable.Ticket {
@@ -137,7 +137,7 @@ extension Deadline {
   }
 
   func end(_ ticket: DeadlineTable.Ticket) {
-    // The timer task is not woken: the next deadline is near, and waking it now would cost a task switch.
+    // The timer task is not woken, because it wakes soon anyway, and waking it now would cost a task switch.
     state.withLock { $0.table.remove(ticket) }
   }
 

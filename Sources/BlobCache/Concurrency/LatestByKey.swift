@@ -15,7 +15,7 @@ struct LatestByKey<Key: Hashable & Sendable, Change: PendingChange>: Sendable {
 
   private var pending: [Key: Pending] = [:]
   private(set) var inProgress: [Key: Change] = [:]
-  /// The keys of changes with bytes, and of changes without.
+  /// The keys of changes with bytes, and of changes without bytes.
   private var (costly, free) = (KeyQueue<Key>(), KeyQueue<Key>())
   private var nextNumber: UInt64 = 0
   private(set) var (pendingCost, inProgressCost) = (0, 0)
@@ -37,7 +37,7 @@ struct LatestByKey<Key: Hashable & Sendable, Change: PendingChange>: Sendable {
 // MARK: - Pending changes
 
 extension LatestByKey {
-  /// Adds a change, which replaces the pending one of its key and may keep its place in the order.
+  /// Adds a change, which replaces the pending one of its key, and takes its place in the order if `keepsPlace` is set.
   mutating func put(_ change: Change, for key: Key, keepsPlace: Bool) {
     let place = keepsPlace ? pending[key]?.number : nil
     _ = take(key)
@@ -106,7 +106,7 @@ private struct KeyQueue<Key: Sendable>: Sendable {
 
   mutating func remove(_ number: UInt64) { keys[number] = nil }
 
-  /// - Complexity: O(*n*) for *n* keys before it, including gaps.
+  /// - Complexity: O(*n*) for *n* numbers before the result, including removed keys.
   mutating func first(where isIncluded: (Key) -> Bool) -> (key: Key, number: UInt64)? {
     while start < end, keys[start] == nil { start += 1 }
     var number = start

@@ -7,7 +7,7 @@ internal import Locks
 ///
 /// Invariants: of the flights of a key, at most one can be joined; each member of a flight receives exactly one result.
 struct SingleFlight<Key: Hashable & Sendable, Subject: Sendable, Output: Sendable>: Sendable {
-  /// Receives the result of the flight, or an error if it stops waiting before.
+  /// Receives the result of the flight, or an error if the member stops waiting before.
   typealias Waiter = CheckedContinuation<Result<Output, any Error>, any Error>
 
   struct ID: Hashable, Sendable {

@@ -2,13 +2,13 @@ internal import Locks
 
 /// A queue with priorities, first in, first out, from which a waiting element may also be removed.
 ///
-/// Every eighth turn, the element that has waited longest is next, whatever its priority, so that no element starves.
+/// At every eighth turn, the oldest element is next, whatever its priority, so that no element starves.
 package struct WaitList<Element> {
   package struct Ticket: Hashable, Sendable {
     fileprivate var number: UInt64
   }
 
-  /// The elements of one priority. Missing numbers between the first and the last belong to removed elements.
+  /// The elements of one priority. Missing numbers belong to removed elements or to other priorities.
   fileprivate struct Row {
     var first: UInt64 = 0
     var elements: [UInt64: Element] = [:]

@@ -9,11 +9,11 @@ extension CacheEngine {
   /// - Throws: `Superseded` if the request's condition does not hold.
   func stage(_ request: StoreRequest, for key: BlobKey) throws -> Blob? {
     guard let staging, request.mayBeStaged else { return nil }
-    // Checked now, because the caller waits only for the staging.
+    // The limits are checked now, because the caller waits only for the staging.
     try store.checkStore(byteCount: request.payload.count, request.extendedData, for: key, ttl: request.ttl)
     let header = try store.prospectiveHeader(
       for: key, request.payload.bytes, request.extendedData, ttl: request.ttl)
-    // Checked again on writing, but loads must not return a stale blob in the meantime.
+    // The condition is checked again on writing, but until then, loads must not return a stale blob.
     if let condition = request.condition, let history = try store.history(of: key), !condition.holds(in: history) {
       throw Superseded()
     }
@@ -31,7 +31,7 @@ extension CacheEngine {
     staging?.startWriting(on: lanes.writes) { [weak self] in self?.writeStaged() }
   }
 
-  /// Writes a blob after earlier staged ones, or throws `Superseded` if the request's condition does not hold. Blocks.
+  /// Writes a blob in place of the staged one, or throws `Superseded` if the condition does not hold. Blocks.
   @discardableResult
   func writeInTurn(_ request: StoreRequest, for key: BlobKey, queueTime: Duration = .zero) throws -> Blob {
     let change = KeyChange(of: key, if: request.condition, in: self)
@@ -96,10 +96,10 @@ extension CacheEngine {
 // MARK: - Other changes
 
 extension CacheEngine {
-  /// Blocks, as do all methods below.
+  /// Touches a record. Blocks, as do all methods below.
   func touch(_ key: BlobKey) throws -> BlobStore.Outcome {
     try flushStaged(key)
-    // Read first, because the touch does not set an earlier time than this.
+    // The clock is read first, because the touch does not set an earlier time than this.
     let now = store.configuration.now()
     let outcome = try store.touch(key)
     if outcome == .done { try memory?.wasTouched(key, digest: store.digest(of: key, for: "touch"), at: now) }
@@ -132,7 +132,7 @@ extension CacheEngine {
     try flushStaged(key)
     let outcome = try generations.changing(digest) {
       let outcome = try store.setExtendedData(data, for: key)
-      // Before the change ends, so that a blob fetched in the meantime is not stored.
+      // This happens before the change ends, so that a concurrent fetch is not stored.
       if outcome == .done { remote?.didChange(key) }
       return outcome
     }
@@ -158,9 +158,9 @@ extension CacheEngine {
       if let condition { try store.remove(key, if: condition) } else { try store.remove(key, erasing: erasing) }
     }
     if outcome != nil {
-      // Without a local record, the condition was not evaluated. A condition that requires a record does not hold.
+      // Without a local record, the condition was not evaluated. A condition that requires a record then does not hold.
       let isMeant = outcome == .done || change.wasStaged || condition?.allows(nil) ?? true
-      // Before the change ends, so that a blob fetched in the meantime is not stored.
+      // This happens before the change ends, so that a concurrent fetch is not stored.
       if isOfRemote, isMeant { remote?.didRemove(key) }
       if change.wasStaged { outcome = .done }
     }
@@ -204,7 +204,7 @@ extension CacheEngine {
       do {
         return BlobStore.KeyResult(key: key, result: .success(try operation(key)))
       } catch {
-        // The reason why a staged blob could not be written is more useful than the fact.
+        // The reason why a staged blob could not be written is more useful than `writeFailed`.
         let error = (error as? BlobCacheError)?.cause as? BlobStoreError ?? error
         return BlobStore.KeyResult(key: key, result: .failure(BlobStoreError(anything: error, operation: "", key: key)))
       }
@@ -262,7 +262,7 @@ extension CacheEngine {
     return try collecting { () throws(BlobStoreError) in try store.trim(to: goal, options) }
   }
 
-  /// Runs a collection. Other records stay in memory, because the store's observer reports each removed one.
+  /// Runs a collection. The other records stay in memory, because the store's observer reports each removed record.
   private func collecting(
     _ collect: () throws(BlobStoreError) -> BlobStore.CollectionReport
   ) throws(BlobStoreError) -> BlobStore.CollectionReport {

@@ -49,7 +49,7 @@ extension CacheEngine {
 
   /// Looks up a blob on disk without reporting a hit or a miss. Blocks.
   func findMissing(_ key: BlobKey, touching: Bool, queueTime: Duration) throws -> LookupResult {
-    // The lookup has already counted a miss in memory, so it must not count another one.
+    // `residentContains` counts no miss: the lookup before the queue has already counted the miss in memory.
     if residentContains(key), let found = findResident(key, touching: touching) { return found }
     return try findOnDisk(key, touching: touching, queueTime: queueTime)
   }
@@ -75,7 +75,7 @@ extension CacheEngine {
   private func readAndKeep(_ key: BlobKey, touching: Bool) throws -> Blob? {
     guard let memory else { return try store.load(key, touching: touching) }
     let path = try store.path(of: key, for: "load")
-    // Taken before the disk is read, so that any later change makes the blob outdated.
+    // The stamp is taken before the disk is read, so that any later change makes the blob outdated.
     let stamp = generations.stamp(of: path.digest)
     let header = memory.headerStamp(of: path.digest)
     var receipt = LoadReceipt()
@@ -125,7 +125,7 @@ extension CacheEngine {
 
 /// Non-blocking lookups on disk, which run on the caller's thread before a lane is used.
 extension CacheEngine {
-  /// Looks up a blob on disk without blocking and reporting, or returns `nil` if a lane has to perform the lookup.
+  /// Looks up a blob on disk without blocking or reporting, or returns `nil` if a lane has to perform the lookup.
   ///
   /// The caller calls `giveWay` afterwards. With `tellsAbsence`, a missing record is a valid result.
   func loadWithoutWaiting(_ key: BlobKey, touching: Bool, tellsAbsence: Bool = true) -> LookupResult? {
@@ -162,7 +162,7 @@ extension CacheEngine {
     if count.isMultiple(of: UInt32(Self.longestRun)) { await Task.yield() }
   }
 
-  /// The number of consecutive lookups on the caller's thread.
+  /// The maximum number of consecutive lookups on the caller's thread.
   static var longestRun: Int { 32 }
 }
 
@@ -178,6 +178,6 @@ struct LookupResult: Sendable {
       .hit(tier), key, byteCount: blob.payload.count, duration: duration, queueTime: queueTime)
   }
 
-  /// Returns a miss, also if the blob exists but is not usable.
+  /// Returns the event of a miss, even if the blob exists but is not usable.
   func miss(for key: BlobKey) -> CacheEvent { CacheEvent(.miss, key, duration: duration, queueTime: queueTime) }
 }

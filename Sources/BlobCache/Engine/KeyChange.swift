@@ -3,8 +3,8 @@ internal import BlobStore
 
 /// A store or a removal of a key in progress.
 ///
-/// While the value exists, no staged blob of the key is written, and no production of the key that began before its end
-/// is stored or joined, unless the change belongs to that production. The staged blob is replaced when the change is
+/// While the value exists, no staged blob of the key is written, and no production of the key that began before the
+/// change ended is stored or joined, unless the change belongs to it. The staged blob is replaced when the change is
 /// finished. If the value is dropped before, for example after an error, the staged blob is queued for writing again.
 struct KeyChange: ~Copyable {
   private let engine: CacheEngine

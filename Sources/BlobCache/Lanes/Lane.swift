@@ -20,7 +20,7 @@ package final class Lane: Sendable {
     var threadCount = 0
     /// A Boolean value that indicates whether a thread was woken or started and has not checked the queue yet.
     ///
-    /// It wakes the next one if it finds more than its own job, so that not every job wakes a thread.
+    /// That thread wakes the next one if the queue contains more than one job, so that not every job wakes a thread.
     var isCalling = false
     var isClosed = false
     var closeWaiters: [CheckedContinuation<Void, Never>] = []
@@ -244,7 +244,7 @@ extension Lane {
   }
 }
 
-/// The order to one thread of a lane, on which the thread waits.
+/// The order to one idle thread of a lane, for which the thread waits.
 private final class LaneThread: Sendable {
   enum Order {
     case work
@@ -269,7 +269,7 @@ private final class LaneThread: Sendable {
   }
 }
 
-/// The order of a lane's waiting calls, derived from the priority of their tasks.
+/// The priority of a waiting call in a lane, derived from the priority of its task.
 package enum LanePriority: Int, CaseIterable, Sendable {
   case high, medium, low, background
 

@@ -6,7 +6,7 @@ struct Lanes: Sendable {
   let reads: Lane
   /// Stores, touches and locks.
   let writes: Lane
-  /// Files, pipes and exports, which may take long.
+  /// Copies of files and pipes, and exports, which may take a long time.
   let copies: Lane
   let removals: Lane
   /// Enumerations, one batch at a time.
@@ -22,7 +22,7 @@ struct Lanes: Sendable {
     reads = lane(width)
     writes = lane(width)
     copies = lane(width)
-    // A quarter, because running removals keep loads from the disk and the cores.
+    // Removals get a quarter, because they compete with loads for the disk and the processor cores.
     removals = lane(max(width / 4, 1))
     scans = lane(max(width / 2, 1))
     upkeep = lane(2)
@@ -39,7 +39,7 @@ struct Lanes: Sendable {
   func closed() async { for lane in all { await lane.closed() } }
 }
 
-/// A flag for the cancellation of a task that waits for a long call on a lane, which itself runs in no task.
+/// A flag that tells a long call on a lane that the waiting task was cancelled. The call itself runs in no task.
 final class CancellationFlag: Sendable {
   private let flag = Atomic(false)
 

@@ -28,7 +28,7 @@ final class Generations: Sendable {
         return shared.isMultiple(of: 2) ? GenerationStamp(shared: shared) : nil
       }
     } catch {
-      // For example, a read-only directory. A read of the disk reports errors that matter.
+      // The directory may be read-only, for example. A read of the disk reports errors that matter.
       store.configuration.logger.debug("no generation: \(error)")
       return nil
     }
@@ -36,7 +36,7 @@ final class Generations: Sendable {
     return own?.stamp(of: digest, rootChanges: store.rootChanges)
   }
 
-  /// Returns a Boolean value that indicates whether a stamp is still current, so that memory may answer.
+  /// Returns a Boolean value that indicates whether a stamp is current, so that the blob in memory is valid.
   ///
   /// - Parameter hit: The hit to count if the stamp is current and generations are shared, or `nil`.
   func isInForce(_ stamp: GenerationStamp, of digest: UInt64, counting hit: MemoryHit?) -> Bool {
@@ -94,7 +94,7 @@ extension GenerationStamp {
     value = shared | Self.sharedBit
   }
 
-  /// The shared generation. For an own one, a number that no shared generation has.
+  /// The shared generation, or, for an own generation, a number that no shared generation has.
   var shared: UInt64 { value ^ Self.sharedBit }
 }
 

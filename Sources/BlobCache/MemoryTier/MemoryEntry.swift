@@ -29,7 +29,7 @@ final class MemoryEntry: Sendable {
   }
 }
 
-/// A second in which no update time became known, so that later hits in it have the same result as the first one.
+/// A part of a second in which no new update time became known, so that all hits in it have the same result.
 struct UseMoment: Equatable {
   fileprivate let value: UInt64
 
@@ -53,7 +53,7 @@ extension MemoryEntry {
   /// Copies the current values of `use`, which only increase.
   func lookAtUse() {
     guard use.update > updateSeconds.load(ordering: .acquiring) else { return }
-    // First, because a thread that reads the new update time must not read the old deadline.
+    // The deadline is stored first, because a thread that reads the new update time must not read the old deadline.
     deadlineSeconds.max(use.deadline.seconds, ordering: .relaxed)
     updateSeconds.max(use.update, ordering: .releasing)
   }
@@ -100,14 +100,14 @@ final class RecordUse: Sendable {
   var update: Int64 { updateTime.load(ordering: .relaxed) }
   var latest: Int64 { lastUse.load(ordering: .sequentiallyConsistent) }
 
-  /// - Returns: A Boolean value that indicates whether the time on disk is earlier.
+  /// Records a use, and returns a Boolean value that indicates whether the time on disk is earlier.
   func use(at now: Int64) -> Bool {
     guard slides, now > update else { return false }
     if latest < now { lastUse.max(now, ordering: .sequentiallyConsistent) }
     return true
   }
 
-  /// Returns a Boolean value that indicates whether the disk is an interval behind, and no write has failed since.
+  /// Returns whether the disk is at least an interval behind, and no write has failed within the last interval.
   func isOverdue(at now: Int64, interval: Int64) -> Bool {
     func isLongAgo(_ time: Int64) -> Bool { Int128(now) - Int128(time) >= Int128(interval) }
     let failure = lastFailure.load(ordering: .relaxed)
@@ -115,7 +115,7 @@ final class RecordUse: Sendable {
     return isLongAgo(update) && (failure > now || isLongAgo(failure))
   }
 
-  /// Records that a use could not be written, because of another link or a change; it is retried after an interval.
+  /// Records that a use could not be written, because of a hard link or another change; it is retried later.
   func wasNotTold(at now: Int64) { lastFailure.store(now, ordering: .relaxed) }
 
   /// - Returns: `true` for the first call since `settle`.

@@ -73,7 +73,7 @@ final class MemoryTier: Sendable {
 
   private func note(_ cached: MemoryEntry, in moment: UseMoment, at now: UnixTime) {
     if cached.use.use(at: now.seconds) { touches.note(cached.use, at: now.seconds) }
-    // Afterwards, because a thread that finds the moment recorded does not record its own use.
+    // The moment is recorded last, because a thread that finds it recorded does not record its own use.
     cached.note(moment)
   }
 

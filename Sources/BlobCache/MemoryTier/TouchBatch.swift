@@ -10,7 +10,7 @@ internal import Synchronization
 /// on the update times, all uses are written.
 final class TouchBatch: Sendable {
   private struct State {
-    /// Uses that are not on disk, for less than an interval.
+    /// Uses that are not on disk yet. Their update times on disk are less than an interval behind.
     var noted: [RecordUse] = []
     var due: [RecordUse] = []
     var isScheduled = false
@@ -19,7 +19,7 @@ final class TouchBatch: Sendable {
   /// The number of recorded uses above which they are written early: some megabytes.
   private static let mostNoted = 1 << 16
 
-  /// The number of due uses above which loads write their own: a tenth of a second's work.
+  /// The number of due uses above which loads touch their records themselves: a tenth of a second's work.
   private static let mostDue = 1 << 12
 
   let intervalSeconds: Int64
@@ -105,7 +105,7 @@ final class TouchBatch: Sendable {
       let update = refresh(use, to: latest)
       if update == nil { use.wasNotTold(at: store.configuration.now().seconds) }
       use.settle(update)
-      // Until now, later uses were not recorded, because the flag was set.
+      // Until `settle`, later uses were not recorded, because the use's flags were set.
       if use.latest > latest { note(use, at: use.latest) }
     }
     if !uses.isEmpty { didSettle() }

@@ -8,7 +8,7 @@ public struct CacheEvent: Sendable {
     case stored(staged: Bool)
     /// A staged blob was written to disk.
     case written
-    /// A load was answered from this tier. Each load is either one hit or one miss, or throws.
+    /// A load was answered from this tier. Each load reports one hit or one miss, or throws.
     case hit(Tier)
     /// A load found no live blob, or none that is usable.
     case miss
@@ -22,7 +22,7 @@ public struct CacheEvent: Sendable {
     case extendedDataReplaced
     /// A load found a damaged record or a blob that could not be decoded, or a collection removed a damaged record.
     case damaged(any Error)
-    /// A producer created a missing blob, or created a blob again.
+    /// A producer created a missing blob, or created an old blob again.
     case produced
     /// An expired blob was returned because its producer failed, as `ProductionOptions.staleIfError` allows.
     case stale(any Error)

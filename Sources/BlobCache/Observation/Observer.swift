@@ -25,14 +25,14 @@ struct Observer: Sendable {
   func stopwatch() -> Stopwatch { Stopwatch(start: isWatching ? .now : nil) }
 }
 
-/// A duration since the start, or zero without listeners.
+/// A stopwatch, which reports the duration since its start, or zero without listeners.
 struct Stopwatch: Sendable {
   fileprivate let start: ContinuousClock.Instant?
 
   var elapsed: Duration { start.map { $0.duration(to: .now) } ?? .zero }
 }
 
-/// Sends events to all listeners; a slow one loses the oldest.
+/// Sends events to all listeners; a slow listener loses the oldest events.
 final class EventBroadcast: Sendable {
   private struct State: Sendable {
     var listeners: [UInt64: AsyncStream<CacheEvent>.Continuation] = [:]

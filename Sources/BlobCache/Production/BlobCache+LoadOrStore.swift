@@ -10,8 +10,8 @@ extension BlobCache {
   /// the last task has stopped. A damaged record is produced again. If the blob cannot be stored, the store's error
   /// is thrown, unless `answersUnstored` is set.
   ///
-  /// The blob is stored only if no process has stored or removed the key since the production began. Otherwise, the
-  /// earlier callers get the blob without a store, and later callers begin a new production.
+  /// The blob is stored only if no process has stored or removed the key since the production began. Otherwise, waiting
+  /// callers get the blob, which is not stored, and later callers begin a new production.
   ///
   /// The producer runs in a separate task, with the task-local values of the first caller and the highest priority of
   /// all. It must not request its own key, nor a key whose producer waits for it, which throws `recursiveProduction`.

@@ -40,7 +40,7 @@ extension CacheEngine {
     return try await produce(request, place, in: production, isDone: request.isAcceptable)
   }
 
-  /// Looks up a blob without reporting a hit or a miss. A damaged record is missing if it may be replaced.
+  /// Looks up a blob without reporting a hit or a miss. A damaged record counts as missing if it may be replaced.
   func lookUp(_ key: BlobKey, touching: Bool) async throws -> LookupResult {
     do {
       return try await lanes.reads.run { try self.findMissing(key, touching: touching, queueTime: $0) }
@@ -94,7 +94,7 @@ extension CacheEngine {
     guard produced.isStored else { return try unstored(store, for: key) }
     do {
       let blob = try await lanes.writes.run { queueTime in
-        // Other processes wait for the production lock, and then look up the blob on disk.
+        // With `acrossProcesses`, other processes wait for the production lock, and then look up the blob on disk.
         if !request.options.acrossProcesses, let staged = try self.stage(store, for: key) { return staged }
         return try self.writeInTurn(store, for: key, queueTime: queueTime)
       }
@@ -116,12 +116,12 @@ extension CacheEngine {
     let isWanted = { @Sendable in !production.isSuperseded }
     do {
       let key = production.name.key
-      // The history is nearly always known without the disk.
+      // The history is nearly always known without access to the disk.
       if !isStaged(key), let history = try store.history(of: key) {
         return StoreCondition(history: history, isWanted: isWanted)
       }
       let history = try await lanes.writes.run { _ in
-        // The buffered blob is older than the production, and must not count as a later change.
+        // The staged blob is older than the production, and must not count as a later change.
         self.writeStaged(key)
         return try self.store.firstHistory(of: key)
       }
@@ -205,7 +205,7 @@ extension CacheEngine {
 }
 
 extension RecordError {
-  /// A Boolean value that indicates whether a store may replace the record: not if a later version may have written it.
+  /// A Boolean value that indicates whether a store may replace the record. One of a later format is kept.
   var mayBeReplaced: Bool {
     switch self {
     case .notEnoughDataToGetHeader, .magicMismatch, .invalidHeaderCRC, .wrongPayloadSize, .payloadChecksumMismatch,
@@ -241,7 +241,7 @@ extension CacheEngine {
     return Double(UInt64(bitPattern: Int64(hasher.finalize())) >> 11) / Double(1 << 53)
   }
 
-  /// Produces a live but old blob in the background, unless a refresh is in progress.
+  /// Produces a live but old blob again in the background, unless a refresh is in progress.
   func refresh(_ request: ProductionRequest) {
     let key = request.key
     guard failures.failure(of: key) == nil else { return }

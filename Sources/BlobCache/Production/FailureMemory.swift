@@ -13,7 +13,7 @@ final class FailureMemory: Sendable {
 
   /// - Parameter now: A monotonic clock, so that a change of the time of day does not prolong an error.
   init(respondsToMemoryPressure: Bool, now: @escaping @Sendable () -> ContinuousClock.Instant) {
-    // The limit takes some megabytes. The oldest errors are evicted.
+    // This many errors take some megabytes. The oldest errors are evicted.
     var configuration = MemoryCacheConfiguration(limits: MemoryCacheLimits(count: 1 << 14))
     configuration.respondsToMemoryPressure = respondsToMemoryPressure
     failures = MemoryCache(configuration)

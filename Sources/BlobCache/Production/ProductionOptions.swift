@@ -9,8 +9,8 @@ public struct ProductionOptions: Hashable, Sendable {
   public var locks: BlobStore.LockPolicy
   /// A Boolean value that indicates whether a produced blob is returned even if it cannot be stored.
   ///
-  /// The volume may be full, the limit reached by locked records, or the blob too large. An event (`writeFailed`) and
-  /// the log report the error, and the next call produces the blob again. If `false`, the error is thrown.
+  /// The volume may be full, locked records may fill the limit, or the blob may be too large. An event (`writeFailed`)
+  /// and the log report the error, and the next call produces the blob again. If `false`, the error is thrown.
   public var answersUnstored = false
   /// The time for which an error of the producer is remembered, or `nil` to not remember it.
   public var remembersFailuresFor: Duration?
@@ -18,14 +18,14 @@ public struct ProductionOptions: Hashable, Sendable {
   ///
   /// The age counts from the store, and only applies to blobs with their own `ttl`.
   public var refreshesAfter: Duration?
-  /// The maximum fraction, from 0 to 1, by which a random share shortens `refreshesAfter` for each key and cache.
+  /// The maximum fraction, from 0 to 1, by which `refreshesAfter` is randomly shortened for each key and cache.
   ///
   /// So processes and machines do not all refresh a blob simultaneously. Any other number counts as 0.
   public var refreshSpread: Double = 0
   /// The time after its expiration for which a blob is returned if its producer fails, or `nil` to throw the error.
   ///
-  /// The blob must still be on disk, as a collection removes it. The next call tries to produce, unless the error is
-  /// remembered. An event (`stale`) reports the error. A cancelled task gets `CancellationError`.
+  /// The blob must still be on disk, because a collection removes expired blobs. The next call tries to produce, unless
+  /// the error is remembered. An event (`stale`) reports the error. A cancelled task gets `CancellationError`.
   public var staleIfError: Duration?
   /// A Boolean value that indicates whether only one process that shares the directory produces a blob at a time.
   ///

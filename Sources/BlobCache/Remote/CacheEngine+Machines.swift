@@ -9,7 +9,7 @@ extension CacheEngine {
   /// Asks the engine whether a blob in the directory is current, if its last confirmation is too old.
   ///
   /// - Parameter intoFile: A Boolean value that indicates whether a newer blob is stored only in the directory.
-  /// - Returns: A different blob, which may not be stored here, or `nil` if the caller should use the directory.
+  /// - Returns: A different blob, which is possibly not stored here, or `nil` if the caller should use the directory.
   func revalidate(_ key: BlobKey, intoFile: Bool = false) async throws -> Blob? {
     guard let remote, remote.wantsWord(of: key), !isStaged(key) else { return nil }
     let answer = try await productions.answer(to: Production.Name(key: key, kind: .confirm)) { production in
@@ -31,7 +31,7 @@ extension CacheEngine {
     case .success(let blob): return blob
     case .failure(is AbsentRemotely): return nil
     case .failure(let error):
-      // The load returns the blob in the directory, and reports the error itself if it is affected.
+      // The load returns the blob in the directory, and reports the error itself if the error also affects it.
       store.configuration.logger.debug("\(key): not confirmed: \(error)")
       return nil
     }
@@ -140,7 +140,7 @@ extension CacheEngine {
   private func reachEngine(_ key: BlobKey) async {
     guard let remote else { return }
     if isStaged(key) {
-      // An error, of a missing thread or a closed cache, is harmless: the buffered blob is written later.
+      // The error of a missing thread or a closed cache is harmless, because the staged blob is written later.
       try? await lanes.writes.run { _ in self.writeStaged(key) }
     }
     await remote.ended(key)

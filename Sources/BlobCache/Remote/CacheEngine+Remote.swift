@@ -120,7 +120,7 @@ extension CacheEngine {
   private func hasWaited(for kind: Production.Kind, of key: BlobKey) async throws -> Bool {
     let name = Production.Name(key: key, kind: kind)
     guard productions.isUnderWay(name) else { return false }
-    // A request that has just ended is not repeated.
+    // If the request has just ended, it is not repeated.
     _ = try await productions.answer(to: name, isPatient: true) { _ in throw AbsentRemotely() }
     return true
   }

@@ -238,7 +238,7 @@ struct AbsentRemotely: Error {}
 
 /// Keys whose blobs were recently confirmed by the engine.
 final class Confirmations: Sendable {
-  /// The limit takes some megabytes. The oldest keys are evicted, and confirmed again.
+  /// The maximum number of keys, which take some megabytes. The oldest are evicted, and confirmed again.
   private static let most = 1 << 16
 
   private let times: MemoryCache<BlobKey, ContinuousClock.Instant>

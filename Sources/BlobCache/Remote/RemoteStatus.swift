@@ -72,7 +72,7 @@ final class RemoteCounts: Sendable {
       return all.since(state.told)
     }
     guard news != BlobStore.RemoteTraffic(), !store.count(news) else { return }
-    // The file of the counters is created by the first store.
+    // The counters' file is created by the first store, so these counts are added later.
     state.withLock { $0.told = $0.told.since(news) }
   }
 }

@@ -60,7 +60,7 @@ public struct RemoteTier: Sendable {
   /// other processes find the blob a moment later. At most `waitingByteLimit` bytes are returned before they are
   /// stored; a load that exceeds the limit waits for its store.
   public var answersBeforeStoring = false
-  /// The time that `BlobCache.close` waits for stores that have not reached the engine.
+  /// The time that `BlobCache.close` waits for stores and removals that have not reached the engine.
   public var flushesOnCloseFor: Duration = .seconds(2)
 
   /// The clock of timeouts and pauses; replaced in tests.
@@ -129,7 +129,7 @@ public struct RemoteTier: Sendable {
 public struct BreakerSettings: Hashable, Sendable {
   /// The number of consecutive failures that open the breaker.
   ///
-  /// It also opens if half of the requests fail, of twenty or more within ten seconds.
+  /// It also opens if at least half of the requests within ten seconds fail, and there are at least twenty.
   public var failures = 5
   /// The time for which the breaker first stays open. Each failed trial doubles it.
   public var pause: Duration = .seconds(1)

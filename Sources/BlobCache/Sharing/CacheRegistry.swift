@@ -37,8 +37,8 @@ enum CacheRegistry {
     mutating func depart(_ name: Name, _ engine: CacheEngine) {
       entries[name] = nil
       shutdownLatches = shutdownLatches.filter { !$0.value.isFinished }
-      // The next engine must wait for staged blobs, and for all work if locks on disk do not order the changes of the
-      // two. Otherwise the latch of an earlier engine is kept.
+      // The next engine must wait for staged blobs, and for all work if no locks on disk order the changes of both
+      // engines. Otherwise the latch of an earlier engine is kept.
       if engine.staging != nil || engine.configuration.store.access.sharing == .exclusive {
         shutdownLatches[name] = engine.shutdownLatch
       }
@@ -69,7 +69,7 @@ enum CacheRegistry {
       }
       let tenant = DirectoryTenant(
         path: name.path, isExclusive: configuration.store.access.sharing == .exclusive, shutdownLatch: ShutdownLatch())
-      // The resolved path, so that links that are created or changed later do not affect the engine.
+      // The store gets the resolved path, so that links that change later do not affect the engine.
       let store = try BlobStore(
         directory: name.path, configuration: configuration.store, files: files, holder: tenant)
       tenant.setStore(store)

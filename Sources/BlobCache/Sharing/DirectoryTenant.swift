@@ -109,7 +109,7 @@ extension FileIdentity {
 
 /// Indicates whether an engine has finished its work on disk after its last cache was closed.
 ///
-/// Without waiting for it, the directory's next engine would miss staged blobs, and late writes would replace its own.
+/// The directory's next engine waits for it, because otherwise late writes could replace newer records.
 final class ShutdownLatch: Sendable {
   private let isOver = Monitor(false)
 

@@ -11,7 +11,7 @@ extension BlobCache {
   ///     them together. A record under the key itself is a separate blob.
   ///   - totalSize: The size of the object in bytes.
   ///   - sliceSize: The size of a slice in bytes; the last slice may be smaller. At most 2^20 slices are possible.
-  ///   - validator: The version of the object, such as an ETag. The first read removes slices of others.
+  ///   - validator: The version of the object, such as an ETag. The first read removes slices of other versions.
   ///   - options: The options for fetching and storing slices.
   ///   - fetch: A closure that returns all bytes of a range, or throws. It may be called concurrently.
   /// - Throws: `invalidConfiguration` for sizes that result in no slices, or too many; `closed`.
@@ -98,7 +98,7 @@ public final class CacheSlices: Sendable {
   /// - Parameter range: The offsets in the object, or `nil` for the whole object.
   public func pieces(of range: Range<Int64>? = nil) -> Pieces { Pieces(slices: self, range: range ?? 0..<totalSize) }
 
-  /// Removes all slices of this version, and the manifest that states that it is stored.
+  /// Removes all slices of this version, and the manifest that names this version.
   ///
   /// Fetches of any process that are in progress when it is called are returned but not stored. Fetches that begin
   /// during the call may be stored. Slices of a later version stay.

@@ -10,7 +10,7 @@ internal import Synchronization
 /// others fetch and store nothing. So two versions never repeatedly remove each other's slices.
 final class SliceAgreement: Sendable {
   private struct State {
-    /// A Boolean value that indicates whether the manifest was once this version's. Any other is then a later one.
+    /// A Boolean value that indicates whether the manifest was once this version's, so that any other is later.
     var hasAgreed = false
     var history: KeyHistory?
     /// The time until which the last lookup is valid, if there was one.
@@ -90,7 +90,7 @@ extension SliceAgreement {
     let expiry: UnixTime
   }
 
-  /// Looks up the manifest, replaces a missing or another version's manifest, and returns whether it succeeded.
+  /// Looks up the manifest, replaces it if necessary, and returns whether it is now this version's.
   private func look(_ options: SliceOptions) async throws -> Bool {
     let life = life(options)
     var replaced: SliceLayout?

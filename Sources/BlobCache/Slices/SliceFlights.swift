@@ -1,6 +1,6 @@
 internal import Locks
 
-/// The fetches of an object's slices in progress, and the reads that wait for them. A slice is in at most one fetch.
+/// The current fetches of an object's slices, and the reads that wait for them. A slice is in at most one fetch.
 ///
 /// A fetch is cancelled when its last waiter is cancelled.
 final class SliceFlights: Sendable {

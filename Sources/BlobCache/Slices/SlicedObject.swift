@@ -70,7 +70,7 @@ extension SlicedObject {
       let joined = flights.join(missing, most: most(options), onlyNew: true)
       for ticket in joined { start(ticket, looks, from: window.lowerBound, options, fetch) }
       tickets += joined
-      // The number of fetches is limited, because they are in memory, and to limit the load on the source.
+      // The number of fetches is limited, because their bytes are in memory, and to limit the load on the source.
       while tickets.count >= Self.mostFetchesAhead { try await land(tickets.removeFirst()) }
     }
     while !tickets.isEmpty { try await land(tickets.removeFirst()) }
@@ -157,7 +157,7 @@ extension SlicedObject {
     return bytes
   }
 
-  /// Looks up the slices that have changed since they were missing, because another fetch may have stored them.
+  /// Looks up the slices that have changed since they were found missing, because another fetch may have stored them.
   ///
   /// A `removalCount` of `nil` means that the manifest on disk is not known to be this version's. Then nothing may be
   /// stored, because no later version would remove it.
@@ -240,7 +240,7 @@ extension SlicedObject {
 }
 
 final class SlicedObjects: Sendable {
-  /// A class, because Swift 6.3 crashes if a dictionary lacks a structure with a weak reference and another property.
+  /// A class, because with a structure of a weak and another property, Swift 6.3 crashes if a key is absent.
   private final class Entry: Sendable {
     weak let object: SlicedObject?
     /// The identity of the object, which does not retain it.

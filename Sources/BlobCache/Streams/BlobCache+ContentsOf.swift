@@ -73,7 +73,7 @@ extension BlobCache {
 }
 
 extension CacheEngine {
-  /// Stores the content of a source, in the thread pool of copies, so that slow sources do not block other stores.
+  /// Stores the content of a source, on the lane of copies, so that slow sources do not block other stores.
   fileprivate func store(
     _ source: PayloadSource, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy, extendedData: Data?,
     expectedSize: Int64?, _ visibility: BlobStore.Visibility, moving: Bool

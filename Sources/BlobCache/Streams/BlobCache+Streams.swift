@@ -30,7 +30,7 @@ extension BlobCache {
 
   /// Opens the live blob of a key for reads of its parts.
   ///
-  /// It reads the disk, and holds no memory for the payload. A buffered blob of the key is written first.
+  /// It reads the disk, and holds no memory for the payload. A staged blob of the key is written first.
   ///
   /// - Parameters:
   ///   - key: The key of the blob.
@@ -51,7 +51,7 @@ extension BlobCache {
       do {
         if let reader = try await open(tellsMiss: false) { return reader }
       } catch let error as BlobStoreError where error.recordError?.mayBeReplaced ?? false {
-        // A fetched record replaces the damaged one. Otherwise, the damage is reported when it is opened again.
+        // A fetched record replaces the damaged one. Otherwise, the damage is reported when the record is opened again.
       }
       try await engine.fetchFile(key)
       return try await open(tellsMiss: true)
@@ -62,7 +62,7 @@ extension BlobCache {
 extension BlobCache {
   /// Writes a key's payload to a file, which is created or replaced atomically.
   ///
-  /// A buffered blob of the key is written first. See `BlobReader.export`.
+  /// A staged blob of the key is written first. See `BlobReader.export`.
   ///
   /// - Parameters:
   ///   - key: The key of the blob.

@@ -7,7 +7,7 @@ extension CacheEngine {
     for key: BlobKey, touching: Bool, queueTime: Duration, tellsMiss: Bool = true
   ) throws -> BlobReader? {
     let stopwatch = observer.stopwatch()
-    // The reader must find the latest blob. If writing it fails, the flush reports it.
+    // The reader must find the latest blob. If writing it fails, the next flush reports the error.
     writeStaged(key)
     do {
       let reader = try store.openReader(for: key, touching: touching)
@@ -38,7 +38,7 @@ extension CacheEngine {
           visibility: visibility))
     }
     guard visibility == .whileWriting else { return try open() }
-    // The old blob is removed now. A buffered blob is just as old, and must not be written over the new one.
+    // The old blob is removed now. A staged blob is also older than the new one, and must not replace it.
     writeStaged(key)
     let digest = try store.digest(of: key, for: "store")
     let writer = try productions.changing(key) {

@@ -101,7 +101,7 @@ public final class CacheWriter: Sendable {
     if ending.isStored { await engine.wasStored(key) }
   }
 
-  /// Discards the blob, even if the task is cancelled, in a thread pool that is by default the one of stores.
+  /// Discards the blob, even if the task is cancelled, on a lane, which is by default the lane of stores.
   func giveUp(on lane: Lane?) async {
     await withCheckedContinuation { continuation in
       (lane ?? engine.lanes.writes).submit(.high) { [self] in

@@ -48,7 +48,7 @@ extension BlobValues {
     for key: BlobKey, options: ProductionOptions = ProductionOptions(),
     orStore produce: @escaping @Sendable () async throws -> Value
   ) async throws -> Value {
-    // A payload that cannot be decoded may be from an earlier version.
+    // A payload that cannot be decoded may be from an earlier version of the app.
     let decoding = SingleDecoding(decode)
     let blob = try await cache.load(
       ProductionRequest(key: key, options: options, isAcceptable: decoding.accepts) {
@@ -121,7 +121,7 @@ public struct JSONValueCoder<Value: Codable & Sendable>: ValueCoder {
   public func decode(_ payload: Data) throws -> Value { try makeDecoder().decode(Value.self, from: payload) }
 }
 
-/// The decoding of one load's blobs, each once, even if lookups in memory, on disk and by other waiters find it.
+/// Decodes each blob of one load only once, even if several lookups or another waiter find the same blob.
 final class SingleDecoding<Value: Sendable>: Sendable {
   private struct State: Sendable {
     /// The value of the first blob that was decoded, which is the load's result if `accepts` was called.

@@ -39,17 +39,17 @@ extension BlobCache {
     try await change("unlock", key) { engine in try engine.unlock(key, force: force) }
   }
 
-  /// Touches many records in one call to a thread; a failure does not stop the others.
+  /// Touches many records in one call on a thread of the cache; a failure does not stop the others.
   public func touch(_ keys: some Sequence<BlobKey>) async throws -> [BlobStore.KeyResult] {
     try await change("touch", keys) { engine, key in try engine.touch(key) }
   }
 
-  /// Locks many records in one call to a thread; a failure does not stop the others.
+  /// Locks many records in one call on a thread of the cache; a failure does not stop the others.
   public func lock(_ keys: some Sequence<BlobKey>) async throws -> [BlobStore.KeyResult] {
     try await change("lock", keys) { engine, key in try engine.lock(key) }
   }
 
-  /// Unlocks many records in one call to a thread; a failure does not stop the others.
+  /// Unlocks many records in one call on a thread of the cache; a failure does not stop the others.
   public func unlock(_ keys: some Sequence<BlobKey>, force: Bool = false) async throws -> [BlobStore.KeyResult] {
     try await change("unlock", keys) { engine, key in try engine.unlock(key, force: force) }
   }

@@ -10,7 +10,7 @@ extension BlobCache {
   ///
   /// - Parameters:
   ///   - key: The key of the blob.
-  ///   - touching: A Boolean value that indicates whether the load is a use, which extends the life with ttl 0.
+  ///   - touching: A Boolean value that indicates whether the load is a use, which extends the life if ttl is 0.
   /// - Returns: The blob, or `nil` if no record exists, or the record is expired and not locked.
   /// - Throws: `CancellationError` while it waits for a thread, `closed`, and the errors of `BlobStore.load`.
   public func load(_ key: BlobKey, touching: Bool = true) async throws -> Blob? {
@@ -18,14 +18,14 @@ extension BlobCache {
     guard !engine.hasStagedBlobs, !engine.revalidates else {
       return try await engine.loadPastStaged(key, touching: touching)
     }
-    // Created here in the caller, because passing it through other functions costs as much as the lookup.
+    // The blob is created here, because passing it through other functions costs as much as the lookup.
     if let cached = engine.hitInMemory(key, touching: touching) { return cached.current }
     return try await engine.loadPastMemory(key, touching: touching)
   }
 
   /// Returns the blobs of many keys, in the order of the keys.
   ///
-  /// Blobs that are not in memory nor, for some tens of keys, in the page cache are read in one call to a thread.
+  /// Blobs that are neither in memory nor, for some tens of keys, in the page cache are read in one call on a thread.
   public func load(_ keys: some Sequence<BlobKey>, touching: Bool = true) async throws -> [LoadResult] {
     let engine = try openEngine()
     var results: [LoadResult?] = []

@@ -96,7 +96,7 @@ private final class RecordCursor: Sendable {
     var next: (() -> RecordEntry?)?
   }
 
-  /// Some hundred microseconds of work: long enough to make the call to a thread cheap, and short for other callers.
+  /// Some hundred microseconds of work: enough to outweigh the switch to a thread, and short for other callers.
   private static let batchSize = 64
 
   private let state = Lock(State(next: nil), rank: .listing)

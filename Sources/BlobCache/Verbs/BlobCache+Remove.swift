@@ -21,7 +21,7 @@ extension BlobCache {
     }
   }
 
-  /// Removes many records in one call to a thread; a failure does not stop the others.
+  /// Removes many records in one call on a thread of the cache; a failure does not stop the others.
   public func remove(_ keys: some Sequence<BlobKey>, purging: Bool = false) async throws -> [BlobStore.KeyResult] {
     let engine = try openEngine()
     let keys = Array(keys)

@@ -64,7 +64,7 @@ extension BlobCache {
 }
 
 extension BlobCache {
-  /// Performs one collection, which removes expired records and, if there is a limit, evicts others in order.
+  /// Performs one collection, which removes expired records and, if a limit is exceeded, evicts others.
   ///
   /// Uses that are known only in memory are written first. A cancelled collection stops after the current file and
   /// reports this.

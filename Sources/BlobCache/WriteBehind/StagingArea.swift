@@ -72,7 +72,7 @@ extension StagingArea {
 
   /// Performs a change of all keys that replaces all pending blobs, none of which is written in the meantime. Blocks.
   ///
-  /// - Parameter isComplete: Returns `false` if the blobs are pending again, as after an error.
+  /// - Parameter isComplete: Returns `false` if the blobs must become pending again, as after an error.
   func replacingAll<Result>(
     _ change: () throws -> Result, isComplete: (Result) -> Bool
   ) throws -> Result {
@@ -137,7 +137,7 @@ extension StagingArea {
   /// Blocks while other threads are writing the keys of all pending blobs.
   ///
   /// - Returns: The blob, or `nil` if no blob is pending, or if another caller already waits for the rest. A wipe may
-  ///   take long, and one thread is enough to wait for it.
+  ///   take a long time, and one thread is enough to wait for it.
   func next() -> Staged? {
     var isWaiting = false
     return state.wait { state in

@@ -14,7 +14,7 @@ struct StoreRequest: Sendable {
   /// A Boolean value that indicates whether the blob is from the remote tier, and is not uploaded.
   var isFetched: Bool { updateTime != nil }
 
-  /// A lock has to survive a power failure, so a store with locks is not staged.
+  /// A Boolean value that indicates whether the blob may be staged: not with locks, which must survive a power failure.
   var mayBeStaged: Bool { locks == .none && !isFetched }
 
   private var isOwn = false

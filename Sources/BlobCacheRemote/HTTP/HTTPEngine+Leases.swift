@@ -57,7 +57,7 @@
   }
 
   extension RemoteName {
-    /// A record never has this name, because an escape follows every `%` in it.
+    /// The name of the lease, which no record has, because in a record's name, every `%` begins an escape.
     var lease: RemoteName { RemoteName("\(string)%lease") }
   }
 #endif

@@ -10,7 +10,7 @@
 
     final class State: Sendable {
       let load = Atomic(0)
-      /// The time of the last received bytes or of the first pending request in NIO's nanoseconds, or 0 without one.
+      /// The time of the last received bytes or first pending request in NIO's nanoseconds, or 0 if none is pending.
       let lastSign = Atomic<UInt64>(0)
       let failure = Lock<(any Error)?>(nil)
     }

@@ -46,7 +46,7 @@
       for argument in arguments { append(argument) }
     }
 
-    /// - Complexity: Copies the value.
+    /// - Complexity: O(*n*) for *n* bytes of the value, which are copied.
     init(_ first: [String], value: ByteBuffer, _ last: [String]) {
       bytes = ByteBuffer()
       bytes.reserveCapacity(value.readableBytes + 256)
@@ -81,7 +81,7 @@
     var weight: Int { 1 + bytes.readableBytes >> 14 }
   }
 
-  /// An error without a request before a server closes the connection, such as for too many clients.
+  /// An error that a server sends without a request before it closes the connection, such as for too many clients.
   struct RESPErrorReply: Error {
     let text: String
   }

@@ -29,7 +29,7 @@ internal import BlobRecord
 
     private let region: String
     private let service: String
-    /// The derived key of the current day, because its derivation takes four times as long as its use.
+    /// The derived key of the current day, cached because its derivation takes four times as long as its use.
     private let key = Lock<(scope: Scope, key: SymmetricKey)?>(nil)
 
     init(region: String, service: String = "s3") {

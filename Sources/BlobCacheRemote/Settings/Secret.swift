@@ -62,7 +62,7 @@ enum SecretFile {
     }
   }
 
-  /// A missing file is reported when it is opened.
+  /// Checks that other users cannot read a file. A missing file is reported when it is opened.
   static func check(_ path: FilePath) throws(RemoteSettingError) {
     guard let status = try? path.stat() else { return }
     try check(status, of: path)
@@ -93,7 +93,7 @@ enum SecretFile {
 }
 
 extension String {
-  /// `nil` for an empty string, because an empty environment variable counts as not set.
+  /// The string, or `nil` if it is empty, because an empty environment variable counts as not set.
   var ifNotEmpty: String? { isEmpty ? nil : self }
 
   var hasControlCharacter: Bool { utf8.contains { $0 < 0x20 || $0 == 0x7F } }

@@ -73,7 +73,7 @@
           let arguments = [settings.user, password].compactMap { $0 }
           try await expectNoError(RESPCommand(["AUTH"] + arguments), connection, server)
         }
-        // The name is only for the server's list of connections, so that its reply is irrelevant.
+        // The name is only for the server's list of connections, so its reply is irrelevant.
         _ = try await connection.send([RESPCommand("CLIENT", "SETNAME", name)])
       }
       if settings.database != 0 {
@@ -130,7 +130,7 @@ public struct ValkeyAddress: Hashable, Comparable, Sendable, CustomStringConvert
 }
 
 extension ValkeyAddress {
-  /// Other names can resolve to any address, even with the prefix `127.`.
+  /// A Boolean value that indicates whether the host is this machine. Other names may resolve to any address.
   var isThisMachine: Bool {
     if host == "localhost" || host == "::1" { return true }
     let parts = host.split(separator: ".", omittingEmptySubsequences: false)

@@ -34,7 +34,7 @@
 
   enum ValkeySubscription {
     private static let waitingLimit = 4096
-    /// Announcements of changes are never longer.
+    /// The maximum size of a text in bytes. Announcements of changes are never longer.
     private static let longestText = 100_000
 
     static func begin(
@@ -114,7 +114,7 @@
       _ connection: RESPConnection, askingAfter pause: Duration, _ patience: Duration, _ silence: RemoteError
     ) -> Task<Void, Never> {
       Task {
-        // The loop ends with a cancellation or with the connection, and both are its purpose.
+        // The loop ends when the task is cancelled or the connection ends, as intended.
         while (try? await Task.sleep(for: pause)) != nil {
           let sign = Task { _ = try await connection.send([RESPCommand("PING")]) }
           let limit = Task {

@@ -15,7 +15,7 @@
     public let settings: Settings
     let servers: ValkeyServers
     let now: @Sendable () -> UnixTime
-    /// `DELIFEQ` requires Valkey 9.
+    /// A Boolean value that indicates whether the server lacks `DELIFEQ`, which requires Valkey 9.
     let lacksConditionalDelete = Atomic(false)
 
     /// The size of the first request for an object, which is small so that a transfer begins soon on a slow network.
@@ -51,7 +51,7 @@
 
     /// Reads the first 256 KiB of an object, and the remaining pieces on demand.
     ///
-    /// A replacement in the meantime is an error or reveals itself by the checksum. An empty string is not an object.
+    /// A concurrent replacement causes an error or a wrong checksum. An empty string is not an object.
     public func get(_ name: RemoteName) async throws -> RemoteObject? {
       let first = try await range(of: name, 0, Self.firstByteCount)
       guard !first.isEmpty else { return nil }
@@ -91,7 +91,7 @@
       } else {
         for try await piece in record.pieces { value.writeBytes(piece) }
       }
-      // A large value occupies its connection for a long time, so that loads use other connections.
+      // A large value occupies its connection for a long time, so loads use other connections.
       let isLarge = value.readableBytes > ValkeyServers.smallByteCount
       let isLimited = !overflow && life <= Self.longestLife
       let command = RESPCommand(

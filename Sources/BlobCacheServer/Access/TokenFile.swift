@@ -40,7 +40,7 @@ public enum TokenFile {
 enum SecretFile {
   private static let maximumByteCount = 1 << 20
 
-  /// - Parameter isSecret: `false` for a file that other users can read, but not change.
+  /// - Parameter isSecret: `false` for a file that other users may read, but not change.
   static func text(at path: FilePath, isSecret: Bool = true) throws(SecretFileError) -> String {
     let bytes = try bytes(at: path, isSecret: isSecret)
     guard let text = String(validating: bytes, as: UTF8.self) else { throw SecretFileError(path, "it is not UTF-8") }

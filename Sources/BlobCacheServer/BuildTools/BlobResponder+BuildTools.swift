@@ -68,7 +68,7 @@ extension BlobResponder {
 
 // RFC 4918 for a server whose collections are key prefixes: a collection exists at every path.
 extension BlobResponder {
-  /// The content is ignored, and every request is answered with all properties.
+  /// The maximum size of a property query, whose content is ignored: each response has all properties.
   private static var largestQuery: Int { 64 << 10 }
 
   func properties(of key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
@@ -95,7 +95,7 @@ extension BlobResponder {
     return ServerResponse(status: 201)
   }
 
-  /// Listing a collection would require a scan of the directory, so that only depth 0 is supported.
+  /// Listing a collection would require a scan of the directory, so only depth 0 is supported.
   private func checkDepth(_ request: ServerRequest) async throws {
     guard request.fields["Depth"] == "0" else { throw Refusal(403, "PROPFIND is answered for Depth: 0 alone") }
     guard try await request.body.collected(atMost: Self.largestQuery) != nil else {

@@ -24,7 +24,7 @@ struct ContentDigest: Equatable {
 }
 
 extension MessageBody {
-  /// Checks the digest at the end of the body. As after an aborted transfer, a wrong body is not stored.
+  /// Checks the digest at the end of the body. A body with another digest is not stored.
   func checked(_ digest: ContentDigest) throws(Refusal) -> MessageBody {
     var hasher = SHA256Hasher()
     switch self {

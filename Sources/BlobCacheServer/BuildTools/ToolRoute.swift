@@ -134,7 +134,7 @@ public enum BuildTool: String, CaseIterable, Sendable {
   case turbo
 }
 
-/// Build tools use short, plain names. Other names are refused, although they would be harmless as keys.
+/// The path of a build tool's request. Only short, plain names are accepted, because tools use no others.
 struct ToolPath {
   let names: [String]
   let endsWithSlash: Bool

@@ -4,12 +4,12 @@
   internal import NIOCore
   internal import NIOHTTP1
 
-  /// Reads message parts from NIO's decoder, which reports the end of a body. An aborted PUT must store nothing.
+  /// Sets up connections with NIO's decoder, which reports the end of a body, so that an aborted PUT stores nothing.
   struct ConnectionChannel: ServerChildChannel {
     struct Value: ServerChildChannelValue {
       let parts: NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
       let keeper: NIOLoopBound<ConnectionKeeper>
-      /// A Boolean value that indicates whether the system sends from files. Encryption requires this process.
+      /// A Boolean value that indicates whether the system may send from files, which encryption prevents.
       let sendsFiles: Bool
 
       var channel: any Channel { parts.channel }

@@ -22,7 +22,7 @@
     /// The number of completely received requests without a complete response, for which the server itself is at work.
     private var wholeRequests = 0
     private var bodyBytes = 0
-    /// The time since which the server processes received data, or `nil` while it reads.
+    /// The time since which the server has been processing received data, or `nil` while it reads.
     private var stalledSince: NIODeadline?
     private var check: Scheduled<Void>?
     private var allIsTaken: EventLoopPromise<Void>?

@@ -49,8 +49,8 @@
       try await end()
     }
 
-    /// A close fails the pending writes. With unread bytes it also resets the connection, and the client could lose the
-    /// last response. Therefore the remaining bytes are read for a limited time.
+    /// Ends the connection. Closing it at once would fail pending writes and, with unread bytes, reset it, so that the
+    /// client could lose the last response. Therefore the remaining bytes are read for a limited time.
     private func end() async throws {
       try await channel.eventLoop.flatSubmit { [keeper] in keeper.value.whenAllIsTaken() }.get()
       outbound.finish()
@@ -83,7 +83,7 @@
       return .stream(byteCount: byteCount.map { Int64(clamping: $0) }, RequestBodyPieces(parts: parts))
     }
 
-    /// The decoder then treats the following bytes as another protocol, which the client requests.
+    /// Returns whether the client requests another protocol, as which the decoder treats the following bytes.
     private static func leavesProtocol(_ head: HTTPRequestHead) -> Bool {
       head.method == .CONNECT
         || head.headers[canonicalForm: "connection"].contains { $0.lowercased() == "upgrade" }
@@ -120,7 +120,7 @@
     private func write(_ response: ServerResponse, to head: HTTPRequestHead, isLast: Bool) async throws {
       var response = response
       if head.version == .http1_0, head.method != .HEAD, case .stream(nil, _) = response.body {
-        // In HTTP/1.0, the end of the connection ends the body, so that an incomplete body would appear complete.
+        // In HTTP/1.0, the end of the connection ends the body, so an incomplete body would appear complete.
         response =
           Refusal(
             503, "the blob is still being written, and HTTP/1.0 cannot tell its end", fields: ["Retry-After": "1"]

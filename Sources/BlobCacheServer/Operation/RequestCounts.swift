@@ -13,7 +13,7 @@ final class RequestCounts: Sendable {
 
   private let counts = Lock<[Series: Int64]>([:])
 
-  /// The methods that are counted by name, because clients could invent any number of others.
+  /// The methods that are counted by name. Others are counted together, because clients could invent any number.
   private static let methods: Set = ["GET", "HEAD", "PUT", "DELETE", "POST", "OPTIONS", "PROPFIND", "MKCOL"]
 
   func add(_ route: Route?, _ method: String, status: Int) {

@@ -3,7 +3,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import Locks
 
-/// A recent verification avoids a second read of the payload. A write gives a file another version.
+/// The recently verified files, whose payloads need not be read again. A write gives a file another version.
 final class SoundFiles: Sendable {
   private struct Sight: Equatable {
     let version: FileVersion
@@ -17,7 +17,7 @@ final class SoundFiles: Sendable {
 
   private let sights = Lock<[BlobKey: (sight: Sight, time: UnixTime)]>([:])
 
-  /// The result includes expired verifications.
+  /// Returns whether a key has a verification, which may be expired.
   func hasSeen(_ key: BlobKey) -> Bool { sights.withLock { $0[key] != nil } }
 
   func contains(_ reader: CacheReader, at now: UnixTime) -> Bool {

@@ -126,7 +126,7 @@ extension BlobResponder {
 // MARK: - Ranges
 
 extension BlobResponder {
-  /// - Throws: 400 for an invalid range of bytes, and for several fields.
+  /// - Throws: 400 for an invalid range of bytes, and for several `Range` fields.
   private static func ranges(_ request: ServerRequest, _ tag: EntityTag) throws(Refusal) -> ByteRanges? {
     guard let text = request.fields["Range"] else { return nil }
     // Ranges of other units are ignored (RFC 9110, 14.2).

@@ -73,7 +73,7 @@ extension BlobResponder {
     _ pieces: any AsyncSequence<Data, any Error> & Sendable, _ begun: Upload, for key: BlobKey, _ order: StoreOrder,
     _ change: JudgedChange
   ) async throws -> RecordHeader? {
-    // Later, the lookup would find this request's own blob.
+    // The lookup comes first, because later it would find this request's own blob.
     if order.visibility == .whileWriting { change.note(try await validators(of: key)) }
     var upload = begun
     do {
@@ -98,7 +98,7 @@ extension BlobResponder {
     if let open = upload.writer {
       writer = open
     } else {
-      // The size is omitted because it would reserve disk space. Header fields without a body must not occupy any.
+      // No size is passed, because it would reserve disk space, even for a request that sends no body.
       writer = try await withoutRefusedType(order) { order in
         try await cache.openWriter(
           for: key, ttl: order.lifetime.timeToLive, locks: order.locks, extendedData: order.extendedData,
@@ -123,7 +123,7 @@ extension BlobResponder {
     }
   }
 
-  /// A directory that is shared with SPTPersistentCache refuses extended data, so that the type is omitted.
+  /// A directory that is shared with SPTPersistentCache refuses extended data, so the type is then omitted.
   private func withoutRefusedType<Result>(
     _ order: StoreOrder, _ store: (StoreOrder) async throws -> Result
   ) async throws -> Result {

@@ -30,7 +30,7 @@ private struct WholeRecord: AsyncSequence, Sendable {
   init(_ reader: CacheReader) {
     tail = Data(reader.blocking.extensionBytes)
     var header = reader.header
-    // In the file, earlier extensions may precede it.
+    // In the file, earlier extensions may precede the current one.
     header.extensionEnd = tail.isEmpty ? nil : UInt32(tail.count)
     head = header.withEncodedBytes { bytes in unsafe bytes.withUnsafeBytes { unsafe Data($0) } }
     payload = PayloadPieces(source: .reader(reader), range: 0..<reader.byteCount)

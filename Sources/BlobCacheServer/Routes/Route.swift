@@ -77,7 +77,7 @@ enum Route {
     }
   }
 
-  /// Such routes do not require the cookie of the entrance.
+  /// A Boolean value that indicates whether the route is available without the cookie of the entrance.
   var isOpen: Bool {
     switch self {
     case .health: true

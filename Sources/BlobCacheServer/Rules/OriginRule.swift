@@ -1,6 +1,6 @@
-/// A page of another site can make a browser send requests to any address that it reaches. They contain the page's host
-/// name if its name server returns the server's address, or otherwise a field that marks them as cross-site. An IP
-/// address as the host involves no name server.
+/// A rule against pages of other sites, which can make a browser send requests to any address that it reaches. Such a
+/// request names the page's host if that name resolves to this server, and otherwise has a field that marks it as
+/// cross-site. An IP address as the host involves no name server.
 struct OriginRule {
   /// The allowed names in addition to addresses and `localhost`, or `nil` for any name.
   let hostNames: Set<String>?

@@ -1,8 +1,8 @@
 internal import BlobRecord
 internal import BlobStore
 
-/// `X-BlobCache-TTL` takes precedence, followed by `s-maxage` and `max-age` of `Cache-Control`, then `Expires` relative
-/// to `Date`. Without any of them, the directory's default applies.
+/// The time to live in a request: `X-BlobCache-TTL`, otherwise `s-maxage` or `max-age` of `Cache-Control`, otherwise
+/// `Expires` relative to `Date`. Without any of them, the directory's default applies.
 enum RequestedLifetime: Equatable {
   case directoryDefault
   case seconds(Int64)
@@ -70,7 +70,7 @@ enum RequestedLifetime: Equatable {
     return directives
   }
 
-  /// Numbers that are too large become the maximum.
+  /// Parses digits. A number that is too large becomes the maximum.
   private static func digits(_ text: some StringProtocol) -> Int64? {
     guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
     return Int64(text) ?? .max

@@ -3,7 +3,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import Locks
 
-// The viewer: server-rendered pages whose browser runs only one script of this server.
+// The viewer: pages that the server renders, with a single script of its own.
 extension BlobResponder {
   func view(
     _ route: ViewerRoute, _ request: ServerRequest, _ target: RequestTarget, _ caller: Caller
@@ -67,7 +67,7 @@ extension BlobResponder {
     }
   }
 
-  /// Text of a record must not be executed or sent elsewhere, even if it became markup.
+  /// Text of a record must not be executed or sent elsewhere, even if it were taken for markup.
   private static var pageFields: HeaderFields {
     [
       "Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store",

@@ -35,7 +35,7 @@ enum ViewerRoute: String, CaseIterable {
     }
   }
 
-  /// Such routes are available without the cookie.
+  /// A Boolean value that indicates whether the route is available without the cookie.
   var isOpen: Bool { [.enter, .style, .script, .icon].contains(self) }
 
   var methods: [String] { isAction ? ["POST", "OPTIONS"] : ["GET", "HEAD", "OPTIONS"] }

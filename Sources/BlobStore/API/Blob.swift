@@ -3,7 +3,7 @@ public import BlobRecord
 /// A loaded blob, with its payload and its header.
 public struct Blob: Sendable {
   public let key: BlobKey
-  /// The payload, of which `payload.bytes` is a `RawSpan` that copies nothing.
+  /// The payload, whose `bytes` property is a `RawSpan` that accesses the payload without a copy.
   public let payload: Data
   public let header: RecordHeader
   /// The data stored next to the payload, such as a content type, of at most 4 KiB, or `nil` without such data.

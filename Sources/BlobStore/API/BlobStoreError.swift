@@ -68,7 +68,7 @@ public struct BlobStoreError: Error, Sendable {
     public static let sourceUnreadable = Code(.sourceUnreadable)
     /// The record would exceed the directory's limits by far, and no collection has made room for it.
     public static let limitReached = Code(.limitReached)
-    /// A later version of this library has changed the directory, whose locks or records this version does not know.
+    /// A later version of this library has changed the directory, and this version does not know its locks or records.
     public static let laterVersion = Code(.laterVersion)
     /// The directory's settings, `.blobcache.conf`, are damaged, were edited by hand, or belong to another user.
     public static let settingsUnreadable = Code(.settingsUnreadable)
@@ -153,7 +153,7 @@ struct DamagedRecord: Error {
 }
 
 extension BlobStoreError {
-  /// Converts an error of a lower layer, which happens only here.
+  /// Converts an error of a lower layer. All such conversions happen here.
   init(_ error: any Error, operation: String, key: BlobKey?) {
     switch error {
     case let error as BlobStoreError:

@@ -1,7 +1,7 @@
 /// Ranges of a payload in the syntax of HTTP (RFC 9110, 14.1.2), such as `0-1023`, `1024-`, `-500`, or `0-9,20-29`.
 ///
-/// The initializers return `nil` for invalid syntax, and `resolved(byteCount:)` omits ranges outside the payload. A
-/// server can therefore ignore or refuse the former, and respond to the latter with status 416.
+/// The initializers return `nil` for invalid syntax, which a server can ignore or refuse. `resolved(byteCount:)` omits
+/// ranges outside the payload, and a server can respond with status 416 if none remains.
 public struct ByteRanges: Hashable, Sendable {
   private let specifiers: [Specifier]
 

@@ -16,19 +16,19 @@ extension BlobStore {
     ///
     /// If `false`, it skips subdirectories in which no record can be due, by the marks of earlier collections.
     public var looksAtEverything = false
-    /// A Boolean value that indicates whether the files in the recycling bin, and of removed records, are unlinked.
+    /// A Boolean value that indicates whether recycled files are unlinked, including those of records removed now.
     public var emptiesBin = false
     /// A Boolean value that indicates whether the collection refuses a directory that nothing shows to be a cache.
     ///
-    /// Such a directory (`notACache`) contains files in the places of records, but no control file and no sound
-    /// record. The check keeps an operator's mistake from removing files that look like damaged records. Without such
-    /// files, the collection creates no control file.
+    /// Such a directory (`notACache`) contains files in the places of records, but no control file and no sound record.
+    /// The check keeps an operator's mistake from removing files that look like damaged records. In a directory without
+    /// any record files, the collection creates no control file.
     public var requiresCache = false
     /// The time to wait for another collection of the directory to end, or `nil` to fail immediately.
     public var waitsForOther: Duration?
     /// A closure that receives the progress every `progressStep` files and at the end, on the collection's thread.
     public var progress: (@Sendable (CollectionProgress) -> Void)?
-    /// A closure that is called before each file, and can return `true` to end the collection, like a cancelled task.
+    /// A closure that is called before each file, and ends the collection by returning `true`, like task cancellation.
     public var isStopped: (@Sendable () -> Bool)?
 
     /// A closure that ends the wait for another collection with `collectionRunning` by returning `true`.
@@ -40,13 +40,13 @@ extension BlobStore {
     /// The time that an unused file stays in the recycling bin, by default the interval of collections.
     package var recycledFileAge: Duration = CollectionTiming().interval
 
-    /// The number of remembered eviction candidates of 200 bytes each. A larger eviction walks the directory twice.
+    /// The number of eviction candidates to remember, of 200 bytes each. A larger eviction walks the directory twice.
     package var rememberedRecords = 1 << 17
 
-    /// The number of files after which a pass may stop within a subdirectory, which then gets no mark to skip it by.
+    /// The number of files after which a pass may stop within a subdirectory, which then gets no mark for later passes.
     package var smallestPart = 256
 
-    /// The number of files between two calls of `progress`, which take a few milliseconds.
+    /// The number of files between two calls of `progress`. Their examination takes a few milliseconds.
     public static let progressStep = 1024
 
     public init(dryRun: Bool = false, maximumTime: Duration? = nil) {

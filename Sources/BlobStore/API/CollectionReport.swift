@@ -22,11 +22,11 @@ extension BlobStore {
     public var recycled: Int64 = 0
     /// The number of records with an update time more than a day ahead, which are treated as if they were stored now.
     public var stampedAhead: Int64 = 0
-    /// The number of files that could not be read or removed, which were logged, the `busy` ones together.
+    /// The number of files that could not be read or removed. Each was logged, except that `busy` ones share a message.
     public var failed: Int64 = 0
     /// The number of `failed` records whose stripes stayed busy, which the next collection tries again to remove.
     public var busy: Int64 = 0
-    /// The files that stay because they are not records, only because another user owns them.
+    /// The files that stay because another user owns them, which is the only reason why they are not records.
     public var foreignRecords = ForeignRecords()
     /// The number of bytes of everything that was removed, including files that moved to the recycling bin.
     public var bytesFreed: Int64 = 0
@@ -81,7 +81,7 @@ extension BlobStore {
     public var bytesFreed: Int64 = 0
     /// The total duration of the collections.
     public var seconds: Double = 0
-    /// The last of `passes`, or `nil` before the first one, or if its time is in the future of this store's clock.
+    /// The last of `passes`, or `nil` before the first one, or if its time is ahead of this store's clock.
     public var lastPass: Pass?
 
     public init() {}
@@ -93,17 +93,17 @@ extension BlobStore {
     public var time: UnixTime
     /// The duration of the collection.
     public var seconds: Double
-    /// The number of expired records that all collections have removed since the pass before.
+    /// The number of expired records that all collections have removed since the previous pass.
     public var expired: Int64
-    /// The number of records that all collections have evicted since the pass before.
+    /// The number of records that all collections have evicted since the previous pass.
     public var evicted: Int64
     public var bytesFreed: Int64
-    /// The number of loads since the pass before that found a record.
+    /// The number of loads since the previous pass that found a record.
     public var hits: Int64
     public var misses: Int64
     public var stores: Int64
 
-    /// The share of hits in all loads since the pass before, from 0 to 1, or `nil` without loads.
+    /// The share of hits in all loads since the previous pass, from 0 to 1, or `nil` without loads.
     public var hitRatio: Double? {
       let loads = hits.saturatingAdding(misses)
       return loads > 0 ? Double(hits) / Double(loads) : nil

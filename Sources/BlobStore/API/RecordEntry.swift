@@ -34,7 +34,7 @@ public struct RecordEntry: Sendable {
   public let file: String
   /// The location of the record in its pack, or `nil` if the record is a file.
   public let packed: PackedPlace?
-  /// The size in bytes of the file, with header, payload, and extension, or for a packed record, its size as a file.
+  /// The size in bytes of the file, with header, payload, and extension. A packed record has the size of an equal file.
   public let fileSize: Int64
   /// The modification time of the file, or the last update of a packed record.
   public let modified: UnixTime

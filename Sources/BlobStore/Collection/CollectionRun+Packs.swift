@@ -6,7 +6,7 @@ extension CollectionRun {
   func tidyPacks() throws {
     guard let open = try core.root.opened() else { return }
     guard let packs = try core.records.packs(of: open) else {
-      // The process that was to create the first pack has died.
+      // A process may have died before it created the first pack.
       guard let directory = try PackDirectory.open(in: open, makesIt: false) else { return }
       _ = try removeDrafts(in: directory, of: open)
       return

@@ -2,10 +2,10 @@ internal import BlobRecord
 internal import Logging
 internal import Posix
 
-/// A collection by the holder of the collector's lock, which removes due records, then those above the limits.
+/// A collection by the holder of the collector's lock, which removes due records, then records in excess of the limits.
 ///
-/// The passes run one after the other and share only the tally and the remover. Each measures what the last one has
-/// left.
+/// The passes run one after the other and share only the tally and the remover. Each pass measures what the previous
+/// one has left.
 final class CollectionRun {
   let core: StoreCore
   let options: BlobStore.CollectionOptions
@@ -81,7 +81,7 @@ final class CollectionRun {
   }
 }
 
-// MARK: - What was busy
+// MARK: - Busy records
 
 /// A record that is due but was not removed because its stripe was busy.
 enum PostponedRemoval {
@@ -91,9 +91,9 @@ enum PostponedRemoval {
   case candidate(EvictionCandidate)
 }
 
-/// Stripes are only tried, because this holds the collector's lock, and the holder of a stripe may be suspended.
+/// Stripes are not waited for, because the run holds the collector's lock, and a stripe's holder may be suspended.
 extension CollectionRun {
-  /// Retries busy records for one short time in total, and leaves records that are still busy.
+  /// Retries busy records for a short time in total, and leaves records that are still busy.
   private func comeBackToBusy() throws {
     guard tally.busy.count > 0, let open = try core.root.opened() else { return }
     let subdirectories = LastSubdirectory(open)

@@ -6,7 +6,7 @@ final class CollectionTally {
   private let options: BlobStore.CollectionOptions
   private let logger: Logger
   var report: BlobStore.CollectionReport
-  /// The remaining and removed records in terms of the counters.
+  /// The remaining and removed records, as the directory's counters count them.
   var counted = Enumeration()
   /// The number of subdirectories that were skipped because their marks show nothing to remove.
   var passedOver = 0
@@ -17,9 +17,9 @@ final class CollectionTally {
   var evictions = EvictionSums()
   /// Due records whose stripe was busy.
   var busy: BusyRecords<PostponedRemoval>
-  /// The seconds spent in `meanwhile`, which count as evictions.
+  /// The seconds spent in `meanwhile`, which count as the time of other evictions.
   var secondsMeanwhile = 0.0
-  /// A closure that is called between two files, in which a walk that looks ahead evicts records.
+  /// A closure that is called between two files. During a walk ahead, it evicts records.
   var meanwhile: (() -> Void)?
   private var progress: BlobStore.CollectionProgress
 

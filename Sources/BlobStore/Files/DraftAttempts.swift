@@ -1,7 +1,7 @@
 internal import Posix
 internal import SystemPackage
 
-/// The ways in which a store may still try to write its record, chosen by the last error without a system call.
+/// The ways in which a store may still try to write its record. Each error excludes some, without a system call.
 ///
 /// They are tried in the order of their costs: a pack, a recycled file, an unnamed file, a file with a temporary
 /// name.
@@ -34,7 +34,7 @@ struct DraftAttempts: Equatable {
 
   enum Step: Equatable {
     case again
-    /// Stop using the recycling bin, and try again.
+    /// Stop using the recycling bin for later stores too, and try again.
     case refuseBin
     /// Check the root and the subdirectory again, and try again.
     case lookAgain
@@ -48,7 +48,7 @@ struct DraftAttempts: Equatable {
   /// Returns the next step after an error, and excludes the ways that the error rules out.
   mutating func step(after error: any Error, of draft: Kind?, refusesUnnamed: Bool) -> Step {
     if error is IndexIsFull { return .growIndex }
-    // A process that may not take stripes gets the same error when it takes one for the file.
+    // If this process can take no stripes, storing a file fails with the same error.
     if error is PacksAreFull || draft == .packed && error is Session.Obstacle {
       refusePacks()
       return .again
@@ -74,7 +74,7 @@ struct DraftAttempts: Equatable {
 
   mutating func refusePacks() { mayPack = false }
 
-  /// Decides after the subdirectory, for example by a collection, the recycled file or the root was removed.
+  /// Decides after the subdirectory, the recycled file or the root was removed, for example by a collection.
   private mutating func stepWithoutDirectory(_ draft: Kind?) -> Step {
     switch draft {
     case .recycled, .unnamed:

@@ -15,7 +15,7 @@ struct FileDraft: ~Copyable {
   private let names: TemporaryNames
   private var place: Place
   private var isLeased = false
-  /// The durability of the current content.
+  /// The level of the last synchronization of the current content.
   private(set) var syncedLevel = BlobStore.Durability.Level.none
   private(set) var syncCount = 0
   /// The permissions that the file gets once it is complete. Until then only its writer's user may open a temporary
@@ -93,8 +93,8 @@ struct FileDraft: ~Copyable {
     }
   }
 
-  /// A Boolean value that indicates whether the file is recycled, and read-only after the first attempt to publish
-  /// it.
+  /// A Boolean value that indicates whether the file is recycled. It must not be written to after the first attempt to
+  /// publish it.
   var isRecycled: Bool {
     switch place {
     case .inBin: true

@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// The engine for records in separate files, whose system calls are in the order that keeps a record whole.
+/// The engine for records in separate files. The order of its system calls keeps each record complete.
 struct FileRecords {
   let core: StoreCore
 
@@ -150,7 +150,7 @@ extension FileRecords {
     _ file: borrowing OpenFile, as name: RecordPath, with header: RecordHeader, _ tail: Tail?,
     _ level: BlobStore.Durability.Level
   ) throws {
-    // The key is held during the copy, so a record that no load returns must not make others wait.
+    // The key is held during the copy, so others must not wait for a record that is too large for any load.
     guard header.payloadSize <= core.configuration.limits.payload else {
       throw core.tooLarge(header, file.location.path)
     }

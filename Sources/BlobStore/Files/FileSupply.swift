@@ -49,10 +49,10 @@ struct FileSupply {
 
   /// Takes a file from the recycling bin that a record may overwrite, or returns `nil` if a new file must be created.
   ///
-  /// The header needs a digest, because checksums must distinguish the record from the bytes that a power failure or
-  /// a late reader may find in the file. A record that must be on the medium gets a new file, so locked records and
+  /// The header needs a digest, because checksums must distinguish the record from the bytes that a power failure or a
+  /// late reader may find in the file. A record that must be on the medium gets a new file, so locked records and
   /// durable stores do not recycle. Neither does a record with an extension, because the dead record's extension may
-  /// survive a power failure, and its checksum is valid too.
+  /// survive a power failure, and its checksum would still match.
   private func recycledFile(
     for header: RecordHeader, at path: RecordPath, byteCount: Int64, of open: OpenRoot
   ) -> RecycledFile? {
@@ -126,7 +126,7 @@ struct FileSupply {
     }
   }
 
-  /// Unlinks recycled files that are older than an age in nanoseconds or exceed a limit, or without an age all files.
+  /// Unlinks the recycled files that are older than an age in nanoseconds or exceed a limit, or all if `age` is `nil`.
   func emptyBin(
     olderThan age: Int64? = nil, to limit: RecyclingLimit? = nil, dryRun: Bool = false
   ) throws -> (removed: BlobStore.RemovalReport, left: BlobStore.RemovalReport) {

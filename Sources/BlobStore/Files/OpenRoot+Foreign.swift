@@ -32,7 +32,7 @@ extension OpenRoot {
     do {
       return try subdirectory(path.subdirectory).flatMap { try foreignRecord(at: path, in: $0.directory) }
     } catch {
-      // The error of the caller is the one to report.
+      // The caller reports its own error instead.
       return nil
     }
   }

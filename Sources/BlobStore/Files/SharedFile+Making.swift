@@ -22,7 +22,7 @@ extension SharedFile {
   /// separate file description, which also excludes the threads of this process. Sessions that began before the
   /// damage hold shared locks on some bytes, which do not conflict.
   ///
-  /// - Parameter voids: Ends the bindings of the file's memory, and returns whether nothing is held by it any longer.
+  /// - Parameter voids: Invalidates the locks in the file's memory, and returns whether no process holds any of them.
   static func replaceDamaged(
     _ format: Format, in open: OpenRoot, names: TemporaryNames, _ logger: Logger,
     voids: (borrowing OpenFile, Stat) throws -> Bool

@@ -2,7 +2,7 @@ internal import Logging
 internal import Posix
 internal import SystemPackage
 
-/// Opens, creates and enlarges the file of use counts. A failure costs hits, and is only logged.
+/// Opens, creates and enlarges the file of use counts. A failure makes eviction less accurate, and is only logged.
 struct UseCounting: Sendable {
   private let names: TemporaryNames
   private let logger: Logger
@@ -76,7 +76,7 @@ struct UseCounting: Sendable {
 // MARK: - Counting
 
 extension StoreCore {
-  /// Counts a load and the use of its key for all processes. A new file of uses is the only case with system calls.
+  /// Counts a load and the use of its key for all processes. It makes system calls only to open a new file of uses.
   func count(_ load: CountedLoad, of digest: UInt64, isUse: Bool, at now: UnixTime, in open: OpenRoot?) {
     guard let open, let control = open.openedControlFile else { return }
     count(load, of: digest, isUse: isUse, at: now, in: control, open)

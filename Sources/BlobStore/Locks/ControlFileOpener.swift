@@ -84,8 +84,8 @@ struct ControlFileOpener: Sendable {
 extension ControlFile {
   /// Invalidates the stripe words of a damaged control file, so that it can be replaced.
   ///
-  /// A process that mapped the file earlier may be in the middle of a change. Clearing the magic number before
-  /// reading the words, while each process checks it after exchanging a word, ensures that one observes the other.
+  /// A process that mapped the file earlier may be in the middle of a change. This method clears the magic number and
+  /// then reads the words, whereas a change exchanges a word and then checks the number, so one observes the other.
   ///
   /// System calls: `pwrite(2)`, `pread(2)`; `fcntl(2)` for each word that contains a session's token.
   ///

@@ -1,7 +1,7 @@
 internal import Locks
 internal import Posix
 
-/// Counts this process's holds of production locks, because the kernel treats a lock as held once by all its threads.
+/// Counts this process's holds of production locks, because the kernel counts the holds of all its threads as one.
 final class ProductionLocks: Sendable {
   private struct Held: Hashable {
     let control: ObjectIdentifier

@@ -108,8 +108,8 @@ final class StripeLocks: Sendable {
 
   /// Rejects a change if the key may have a packed record that this process cannot find for lack of shared memory.
   ///
-  /// It would otherwise create a file next to the record. The caller already holds the locks, so no process that
-  /// writes packs changes the key from here on. Steps that are always correct for a file set `isChange` to `false`.
+  /// It would otherwise create a file next to the record. The caller already holds the locks, so no process that writes
+  /// packs changes the key from here on. Steps that are correct even next to a packed record set `isChange` to `false`.
   ///
   /// System calls: none if memory is shared. Otherwise `openat(2)`, and `fstat(2)` if packs exist.
   ///
@@ -175,7 +175,7 @@ extension StripeLocks {
 
   private func isHeld(_ stripe: Int, in control: ControlFile) throws -> Bool {
     if table.isTaken(stripe) { return true }
-    // If the word contains this process's token, a later change acquired it after the flag was read.
+    // If the word contains this process's token, a later change of this process acquired it after the flag was read.
     guard sharing == .shared, let holder = try control.holder(of: stripe) else { return false }
     return holder != control.session.knownToken
   }

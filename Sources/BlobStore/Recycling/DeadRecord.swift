@@ -3,8 +3,8 @@ internal import Posix
 
 /// The last record of a file in the bin, which determines the records that may follow.
 ///
-/// A file contains records in ascending order of digests, because a power cut may restore any of them. A key that is
-/// replaced repeatedly is a short exception (`RecyclingMoment`). See Spec/Recycling.md, "The order of digests".
+/// The successive records of a file have ascending digests, because a power cut may restore any of them. A key that is
+/// replaced repeatedly is briefly an exception (`RecyclingMoment`). See Spec/Recycling.md, "The order of digests".
 struct DeadRecord {
   let keyDigest: UInt64
   /// The displacement, or `nil` if this process does not know it.
@@ -46,10 +46,10 @@ struct RecyclingMoment {
     durableChanges = control.durableChanges
   }
 
-  /// The interval at which file systems write their journals. A power cut also undoes younger changes with new files.
+  /// The interval at which file systems write their journals. A power cut can undo younger changes even of new files.
   private static let journalMilliseconds: Int64 = 5000
 
-  /// Returns whether a power cut could equally have happened between both moments.
+  /// Returns whether a power cut may undo the changes between both moments, as it may without recycling.
   func isShortlyAfter(_ other: RecyclingMoment) -> Bool {
     durableChanges == other.durableChanges && milliseconds - other.milliseconds <= Self.journalMilliseconds
   }
@@ -75,7 +75,7 @@ struct DisplacedFile {
   /// The version of the file, or `nil` if it could not reveal later writes.
   let version: FileVersion?
 
-  /// Returns `nil` for a file with another name, or with a record that is damaged, locked, or lacks checksums.
+  /// Returns `nil` for a file with a second name, or with a record that is damaged, locked, or lacks checksums.
   init?(_ found: borrowing FoundRecord) {
     guard let file = found.file, !file.hasOtherNames, let keyDigest = found.header?.recyclableDigest else { return nil }
     fileName = found.name.fileName

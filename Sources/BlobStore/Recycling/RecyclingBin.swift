@@ -28,7 +28,7 @@ final class RecyclingBin: Sendable {
 
   /// A file in the bin, in its last known state.
   struct Entry {
-    /// Stored, at 290 bytes of memory, because creating it took each store 1,300 instructions.
+    /// Stored, although it takes 290 bytes, because composing it again took each store 1,300 instructions.
     let name: String
     var byteCount: Int64
     /// The last record, or `nil` until this process has read the header.
@@ -80,7 +80,7 @@ final class RecyclingBin: Sendable {
   let directory: Directory
   private let state = Lock(State())
   private let isRefused = Atomic(false)
-  /// Random at first, with at most thirteen digits, so that the prefixed number needs no allocation.
+  /// The last number, random at first, with at most thirteen digits, so that the prefixed number needs no allocation.
   private let numbers = Atomic(UInt64.random(in: 0..<1 << 51))
 
   init(_ directory: consuming Directory) {
@@ -103,7 +103,7 @@ final class RecyclingBin: Sendable {
   }
 }
 
-// MARK: - Putting in
+// MARK: - Adding files
 
 extension RecyclingBin {
   /// Counts a file that will be moved to the bin, if the bin has space or another file can be removed.
@@ -146,7 +146,7 @@ extension RecyclingBin {
   }
 }
 
-// MARK: - Taking out
+// MARK: - Taking files
 
 /// A file from the bin that this store may overwrite: leased, and still under its name in the bin.
 struct RecycledFile: ~Copyable {
@@ -319,7 +319,7 @@ extension RecyclingBin {
   ///
   /// - Parameters:
   ///   - age: The minimum age to remove, in nanoseconds since the last change, or `nil` for all files.
-  ///   - limit: The limit for the remaining files, of which arbitrary ones are removed.
+  ///   - limit: The limit for the remaining files, beyond which arbitrary ones are removed.
   func empty(
     olderThan age: Int64?, to limit: RecyclingLimit?, dryRun: Bool = false, of ownership: FileOwnership,
     _ control: ControlFile?

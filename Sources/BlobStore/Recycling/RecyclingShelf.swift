@@ -8,7 +8,7 @@ internal import Posix
 struct RecyclingShelf {
   typealias Entry = RecyclingBin.Entry
 
-  /// The files whose digests have the same first bits, with the most recent one at the end, whose bytes are still in
+  /// A stack for each value of the digests' first bits. The last file is the most recent one, whose bytes are still in
   /// the processor's caches. Empty until the first file is added.
   private var stacks: [[Entry]] = []
   /// A bit for each stack that is not empty.
@@ -104,7 +104,7 @@ struct RecyclingLimit: Sendable {
     case .automatic:
       bytes =
         configuration.limits.size.map { limit in
-          // The bytes that a collection leaves below the limit, which includes the bin and all records.
+          // At most what a collection leaves free below the limit, which applies to the bin and all records.
           min(max(limit / 100, 16 << 20), limit / 10, limit - limit.share(configuration.limits.evictionTarget))
         } ?? 16 << 20
       files = 4096

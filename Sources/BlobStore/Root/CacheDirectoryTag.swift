@@ -4,8 +4,8 @@ internal import SystemPackage
 
 /// `CACHEDIR.TAG` at the root, by which backup programs recognize a cache and skip it.
 ///
-/// In the flat layout, a record with the key `CACHEDIR.TAG` would have this name, so the tag is written only if names
-/// are hashes. With subdirectories, no record is stored at the root.
+/// In the flat layout, a record with the key `CACHEDIR.TAG` would have this name, so there the tag is written only if
+/// names are hashes. With subdirectories, no record is stored at the root.
 ///
 /// Source: B. Ford, "Cache Directory Tagging Specification", https://bford.info/cachedir/.
 package enum CacheDirectoryTag {

@@ -31,7 +31,7 @@ final class CacheRoot: Sendable {
   private let holder: (any RootHolder)?
   private let agreement: SettingsAgreement?
   private let state = Lock(State())
-  /// Changed while `state` is locked.
+  /// The time of the last check, which is changed only while `state` is locked.
   private let lastCheckMilliseconds = Atomic<Int64>(0)
   private let lastArrangement = AtomicArrangement()
 
@@ -132,8 +132,8 @@ final class CacheRoot: Sendable {
   /// Runs at most once a second, and immediately after a call that has found a file or directory missing.
   func forgetIfReplacedNow() throws -> Bool {
     guard let opened = state.withLock({ $0.opened }) else { return false }
-    // The order matters: a change between the two reads is not yet past, and a subdirectory that is opened before the
-    // second one is not confirmed.
+    // The order of the clock reads matters: a change between them is not yet past, and a subdirectory that is opened
+    // before the second one is not confirmed.
     let systemTime = SystemClock.unixNanoseconds()
     let moment = files.moment
     if let status = try files.status(of: absolutePath), opened.ownership.isSame(as: status) {

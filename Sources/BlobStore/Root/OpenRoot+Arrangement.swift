@@ -8,13 +8,13 @@ extension OpenRoot {
   /// Returns `path` for this directory's arrangement, because it may have been computed for a replaced directory.
   func placed(_ path: RecordPath) -> RecordPath { path.placed(by: arrangement) }
 
-  /// Determines the arrangement, unless the configuration specifies it.
+  /// Determines the arrangement from the configuration, the settings, the hint, or the content of the root.
   ///
-  /// If `isForStore` is `false`, a missing permission is not an error, but means `prefix` until a store asks.
+  /// If `isForStore` is `false`, a missing permission is not an error, but means `prefix` until a store decides.
   ///
   /// System calls: none if the configuration or the settings specify the arrangement. Otherwise the control file is
-  /// opened, which later calls need anyway. Only without a hint in it, the root is listed up to its first entry
-  /// without a dot, and if there is such an entry, the settings are read again.
+  /// opened, which later calls need anyway. If it has no hint, the root is listed up to its first entry without a dot,
+  /// and if there is such an entry, the settings are read again.
   func findArrangement(
     _ configuration: BlobStore.Configuration, settings: BlobStore.DirectorySettings?, isForStore: Bool
   ) throws {
@@ -39,8 +39,8 @@ extension OpenRoot {
       return setArrangement(.prefix, mustBeSaid: false)
     }
     guard try hasRecordsOrOtherFiles() else { return setArrangement(.spread, mustBeSaid: true) }
-    // The first store records the arrangement in the settings before it stores a record, so a record that was stored
-    // since they were read has left its arrangement there.
+    // The first store records the arrangement in the settings before it stores a record, so if a record was stored
+    // after they were first read, they now contain its arrangement.
     let saidMeanwhile = try settings()
     setArrangement(saidMeanwhile?.arrangement ?? .prefix, mustBeSaid: false)
   }

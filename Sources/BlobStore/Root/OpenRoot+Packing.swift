@@ -16,7 +16,7 @@ extension OpenRoot {
     if settings?.packing != nil || isOpenToOthers { setPacking(packing) }
   }
 
-  /// A Boolean value that indicates whether the directory does not record what it packs.
+  /// A Boolean value that indicates whether the directory's settings cannot specify its packing.
   ///
   /// Users who do not trust each other do not use each other's settings, and users with only read access cannot open
   /// the control file, which packed records need.

@@ -18,8 +18,8 @@ extension OpenRoot {
     return opened
   }
 
-  /// Returns the reason for not trusting a subdirectory, from which others may take records to replace them with
-  /// other files of the same owner.
+  /// Returns the reason for not trusting a subdirectory, in which other users may replace records with other files of
+  /// the same owner.
   ///
   /// Only a root in which others may create names needs the check. A sticky subdirectory is trusted regardless of its
   /// owner, because otherwise the other users could not store the keys that belong there.
@@ -35,7 +35,7 @@ extension OpenRoot {
     return ownership.distrust(ofSubdirectory: status) == nil
   }
 
-  /// Makes a subdirectory of an older version sticky, so that other users cannot take records out of it.
+  /// Makes a subdirectory that an older version created sticky, so that other users cannot take records out of it.
   func mendSubdirectory(_ name: String) {
     guard ownership.isSharedByStrangers, !name.isEmpty else { return }
     do throws(FileError) {
@@ -103,7 +103,7 @@ extension OpenRoot {
   }
 }
 
-// MARK: - Of the cache itself
+// MARK: - Directories of the cache itself
 
 extension OpenRoot {
   /// Opens a directory of the cache that contains no records, or creates it with the root's permissions and owner.
@@ -125,7 +125,7 @@ extension OpenRoot {
   }
 }
 
-// MARK: - Of a record
+// MARK: - Directories of records
 
 extension StoreCore {
   /// Returns the directory of a record, or `nil` if it is missing or not a directory.

@@ -101,7 +101,7 @@ final class OpenRoot: Sendable {
     }
   }
 
-  /// Returns `nil` also if the caller lacks a permission, or this process cannot use the file.
+  /// Opens the file by a closure. Returns `nil` also if a permission is missing, or this process cannot use the file.
   private func unlessRefused(_ logger: Logger, _ open: () throws -> ControlFile?) throws(FileError) -> ControlFile? {
     do {
       return try open()
@@ -128,8 +128,8 @@ final class OpenRoot: Sendable {
     control.withLock { $0.readable?.retire() }
   }
 
-  /// Closes the control file if it was deleted or moved, which a process without changes notices only here. If it was
-  /// missing, the next load tries again.
+  /// Closes the control file if it was deleted or moved, which a process that makes no changes notices only here. If it
+  /// was missing, the next load tries again.
   func forgetControlFileIfReplaced() throws {
     guard let opened = control.withLock({ $0.readable }) else {
       hasNoPacks.store(false, ordering: .relaxed)
@@ -212,7 +212,7 @@ final class OpenRoot: Sendable {
   /// Forgets a subdirectory in which nothing could be created. It is opened again when it is needed.
   func forgetSubdirectory(_ name: String) { subdirectories.forget(name) }
 
-  /// Forgets a subdirectory without the expected file if its name leads to another one, and returns whether it did.
+  /// Forgets a subdirectory without the expected file if its name leads to another directory. Returns whether it did.
   func forgetSubdirectoryIfReplaced(_ name: String, _ opened: OpenSubdirectory) throws -> Bool {
     let (named, status) = (try directory.status(of: name.isEmpty ? "." : name), try opened.directory.status())
     if named?.inode == status.inode, named?.deviceID == status.deviceID { return false }

@@ -18,8 +18,8 @@ package final class OpenSubdirectory: Sendable {
 package final class OpenSubdirectories: Sendable {
   private typealias Table = [PackedName: OpenSubdirectory]
 
-  /// A name in one word, which is hashed and compared much faster. Names of a `RecordLayout` have two UTF-16 code
-  /// units, rounded up to whole scalars, which are at most seven bytes.
+  /// A name in one word, which is hashed and compared much faster than a string. Names of a `RecordLayout` have two
+  /// UTF-16 code units, rounded up to whole scalars, which are at most seven bytes.
   private struct PackedName: Hashable {
     private let word: UInt64
 
@@ -84,8 +84,8 @@ package final class OpenSubdirectories: Sendable {
   ///
   /// - Parameters:
   ///   - systemTime: The Unix time in nanoseconds before the root's status was read.
-  ///   - moment: The time of the clock of `remember`, read between `systemTime` and the status. A subdirectory that
-  ///     is opened after it is opened after the root's last change, if the change time was already past.
+  ///   - moment: The time of the clock of `remember`, read between `systemTime` and the status. A subdirectory that is
+  ///     opened after this time is opened after the root's last change, if that was already past.
   package func confirm(_ root: Stat, systemTime: Int64, at moment: Int64) {
     let changeNanoseconds = root.changeNanoseconds
     let outdated: Table? = state.withLock { state in

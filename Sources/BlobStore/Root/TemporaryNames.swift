@@ -39,10 +39,10 @@ package final class TemporaryNames: Sendable {
 }
 
 extension TemporaryNames {
-  /// Starts to track which files have names, which must precede the first of them.
+  /// Starts to track the files with temporary names, and must be called before the first one is created.
   package func watch() { isWatched.store(true, ordering: .relaxed) }
 
-  /// Unlinks the files that have names now, and prevents new ones until `end` has returned.
+  /// Unlinks the files that have temporary names now, and prevents new ones until `end` has returned.
   package func abandonAll<Result>(_ end: () -> Result) -> Result {
     inTheMaking.withLock { files in
       // The process is about to end, so a collection removes any file that cannot be unlinked now.

@@ -4,8 +4,8 @@ internal import Posix
 struct Backoff {
   private let timeout: Duration
   private let longestSleep: Duration
-  /// The deadline on the monotonic clock, set after the first failure because most calls do not fail. The size of a
-  /// `ContinuousClock.Instant` is known only at run time, which each change of a record would pay for.
+  /// The deadline on the monotonic clock, set after the first failure because most calls do not fail. It is not a
+  /// `ContinuousClock.Instant`, whose size is known only at run time, at a cost for each change.
   private var deadline: Duration?
   private var tries = 0
 

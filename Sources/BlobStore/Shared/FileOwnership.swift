@@ -26,7 +26,7 @@ struct FileOwnership: Sendable {
       && (file.groupID == status.groupID || (owners.group == nil && file.groupID == callerGroup))
   }
 
-  /// The owner of files that this process creates and may overwrite, because a lease needs the file's owner.
+  /// The owner of files that this process creates and may overwrite, because only a file's owner can lease it.
   var ownerOfNewFiles: UserID { owners.caller.rawValue == 0 ? status.userID : owners.caller }
 
   /// Returns whether this process may have created a file or directory: it owns it, and it is on the root's volume.
@@ -54,7 +54,7 @@ struct FileOwnership: Sendable {
     status.permissions.contains(.otherWrite) && !status.permissions.contains(.saveText)
   }
 
-  /// A Boolean value that indicates whether other users may create names in the root, and cannot remove any.
+  /// A Boolean value that indicates whether other users may create names in the root, but not remove each other's.
   var isSharedByStrangers: Bool {
     status.permissions.contains(.saveText) && !status.permissions.isDisjoint(with: [.groupWrite, .otherWrite])
   }

@@ -47,10 +47,10 @@ extension SharedFile {
       of file: borrowing OpenFile, _ status: Stat, _ format: Format, _ ownership: FileOwnership,
       for access: FileAccess = .readWrite
     ) throws {
-      // By truncating the file, a writer can end the processes that map it, and it can write any bytes to it.
+      // A user with write access can end the processes that map the file by truncating it, and can write any bytes.
       let isOutgrown = ownership.isOutgrown(control: status)
       if !isOutgrown, let distrust = ownership.owners.distrust(of: status) {
-        // In a sticky directory in which others may create names, this is true of each other user's file.
+        // In a sticky directory in which others may create names, the file of any other user is distrusted.
         self = .locksOnly(reason: "\(distrust)", level: ownership.isSharedByStrangers ? .notice : .warning)
         return
       }

@@ -4,7 +4,7 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// A file at the root that processes share, with bytes to lock and, if possible, memory.
+/// A file at the root that processes share, with bytes that they lock and, if possible, memory that they map.
 ///
 /// Its content can be rebuilt, so the next change replaces a damaged file as a whole.
 final class SharedFile: Sendable {

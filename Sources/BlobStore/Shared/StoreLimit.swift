@@ -16,9 +16,9 @@ struct StoreLimit: Sendable {
     self.quarantineBytes = quarantineBytes
   }
 
-  /// A tenth, or 16 MiB, the amount that a few writers store during a long collection.
+  /// A tenth, but at least 16 MiB, which a few writers store during a long collection.
   private static func slack(_ limit: Int64) -> Int64 { Swift.max(limit / 10, 16 << 20) }
-  /// A tenth, or 16,384 records, which take 16 MiB with a kilobyte each.
+  /// A tenth, but at least 16,384 records, which take 16 MiB with a kilobyte each.
   private static func recordSlack(_ limit: Int64) -> Int64 { Swift.max(limit / 10, 16_384) }
 
   func leavingFree(_ room: Int64) -> StoreLimit {
@@ -45,8 +45,8 @@ struct StoreLimit: Sendable {
     after.bytes > before?.bytes ?? -1 && isFarExceeded(by: usage, isKnown: isKnown)
   }
 
-  /// Returns whether the usage exceeds the limits by more than the permitted excess. Unknown counters count the
-  /// additions since their creation, which in a directory within its limit may reach the permitted excess.
+  /// Returns whether the usage exceeds the limits by more than the permitted excess. Unknown counters only count the
+  /// changes since their creation, which must not exceed the permitted excess alone.
   func isFarExceeded(by usage: BlobStore.UsageEstimate, isKnown: Bool) -> Bool {
     let mostBytes = bytes.map { limit in
       (isKnown ? limit : 0).saturatingAdding(Self.slack(limit) - quarantineBytes)

@@ -14,7 +14,7 @@ extension BlobWriter {
     stream.flags.insert(.streamIncomplete)
     // The time to live starts with the commit. Until then, only the file lock shows that the record is in use.
     stream.ttl = .max
-    // The end of the payload for followers, before the extension.
+    // Followers read the payload up to this size, and therefore not the extension.
     stream.payloadSize = expectedSize.map { UInt64($0) } ?? .max
     stream.extensionEnd = nil
     do {

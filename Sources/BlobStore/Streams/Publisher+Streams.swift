@@ -4,8 +4,8 @@ internal import Posix
 
 /// Records that are published before they are complete.
 extension Publisher {
-  /// Completes a record that was published before its payload. It is synced before and after the final header, as far
-  /// as the durability requires it.
+  /// Completes a record that was published before its payload. It is synced before and after the final header is
+  /// written, as far as the durability requires it.
   ///
   /// - Parameter stream: The header with which the record was published.
   /// - Throws: `overtaken` if the record was superseded; `Published` if it is complete but a sync has failed.
@@ -44,8 +44,8 @@ extension Publisher {
     return try transaction.complete(placed.draft, from: stream, pending)
   }
 
-  /// Rewrites an incomplete record's header under the key's hold. Others read it again under the hold before they
-  /// report damage.
+  /// Rewrites an incomplete record's header under the key's hold. Readers that find damage read the header again under
+  /// the hold before they report it.
   func rewrite(_ placed: borrowing PlacedDraft, to header: RecordHeader) throws {
     try core.records.rewriteStream(placed.draft, to: header, core.hold(placed.path.digest))
   }

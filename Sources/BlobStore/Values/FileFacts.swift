@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// The used third of a record file's status, because it is copied with each found record, and each store finds one.
+/// The part of a record file's status that is needed. It is small, because each store copies it with a found record.
 struct FileFacts {
   /// The size of the file, including the header.
   let byteCount: Int64

@@ -68,8 +68,8 @@ struct FoundRecord: ~Copyable {
     packed = nil
   }
 
-  /// Creates a packed record from its header. `extension` is also `nil` if it is damaged, and `payloadBreach` if the
-  /// checksum was not compared.
+  /// Creates a packed record from its header. `extension` is also `nil` if it is damaged, and `payloadBreach` is `nil`
+  /// if the checksum matches or was not compared.
   init(
     _ name: RecordPath, packed header: RecordHeader, _ file: FileFacts, at place: PackedPlace, by judge: RecordJudge,
     _ extension: RecordExtension?, payloadBreach: RecordError? = nil
@@ -135,7 +135,7 @@ extension FoundRecord {
 
   var isLocked: Bool { header?.isLocked ?? false }
 
-  /// A Boolean value that indicates whether removing the record may lose a lock, which includes unreadable records.
+  /// A Boolean value that indicates whether removing the record may lose a lock, as with unreadable records.
   var mayBeLocked: Bool {
     if case .unreadable = content { true } else { isLocked }
   }

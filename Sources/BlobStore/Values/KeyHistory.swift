@@ -1,6 +1,6 @@
 package import BlobRecord
 
-/// The sum of a key's changes, which stays equal until the key's blob is changed or removed.
+/// A summary of a key's changes, which stays equal until the key's blob is changed or removed.
 ///
 /// It has two numbers, because a wipe changes the generation only of keys that have a record.
 package struct KeyHistory: Hashable, Sendable {

@@ -6,7 +6,7 @@ public struct PackedPlace: Hashable, Sendable {
   public let chunk: Int
   /// The offset of the record from the start of the chunk, in bytes.
   public let offset: Int
-  /// The sequence number of the record among all that were ever packed here, or 0 if its header is damaged.
+  /// The sequence number of the record among all that the directory ever packed, or 0 if its header is damaged.
   public let sequence: UInt64
 
   /// The pack, chunk, and offset in one word.
@@ -25,8 +25,8 @@ package struct WalkPosition: Hashable, Sendable {
   var offset: Int64 = 0
 }
 
-/// The index has no room for another name, so the record has to be a file.
+/// The error for an index without room for another name, in which case the record has to be a file.
 struct IndexIsFull: Error {}
 
-/// No pack has room for a record, so the record has to be a file.
+/// The error for packs without room for a record, in which case the record has to be a file.
 struct PacksAreFull: Error {}

@@ -5,7 +5,7 @@ struct RecordSize: Equatable {
   var bytes: Int64
   var isLocked: Bool
 
-  /// An incomplete record, which counts only its header until the commit, so that pieces are written without the key.
+  /// An incomplete record, which counts only its header until the commit, because pieces are written without a hold.
   static let stream = RecordSize(bytes: Int64(RecordHeader.byteCount), isLocked: false)
 
   /// Returns the size that is counted while either of two records may be in place.

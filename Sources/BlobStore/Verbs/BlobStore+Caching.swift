@@ -75,7 +75,7 @@ extension BlobStore {
       let path = try core.path(for: key)
       while true {
         let open = try publisher.madeRootOfLocks()
-        // Without a control file nothing can be locked, so that several processes may do the work.
+        // Without a control file, nothing can be locked, so several processes may do the work.
         guard let control = try core.controlFiles.controlFile(of: open, makesIt: true) else { return {} }
         switch try core.productions.tryLock(path.digest, of: control, in: open.directory) {
         case true: return { [productions = core.productions] in productions.unlock(path.digest, of: control) }

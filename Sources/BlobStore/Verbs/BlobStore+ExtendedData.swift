@@ -14,7 +14,7 @@ extension BlobStore {
   /// Replaces the extended data of a key's record, whose payload, locks and age do not change.
   ///
   /// The new data is written next to the old data before the header refers to it, so that the old data remains if the
-  /// process dies in between. A file never grows beyond space for three versions.
+  /// process dies in between. A file never grows beyond the space for three versions of the data.
   ///
   /// - Parameters:
   ///   - data: The extended data, at most 4 KiB, or `nil` or empty to remove it.
@@ -53,7 +53,7 @@ extension StoreCore {
     }
   }
 
-  /// Returns the extension of a new record, or `nil` if it needs none. Throws as `checkExtendedData`.
+  /// Returns the extension of a new record, or `nil` if it needs none. Throws like `checkExtendedData`.
   func newExtension(of key: BlobKey, at path: RecordPath, _ data: Data?) throws(BlobStoreError) -> RecordExtension? {
     if let data { try checkExtendedData(data) }
     let keepsKey =

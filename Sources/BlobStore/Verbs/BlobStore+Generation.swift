@@ -8,8 +8,8 @@ extension BlobStore {
   /// that was read from disk after an even generation is current as long as the generation stays the same. Keys may
   /// share a generation. Without one, nothing may be answered from memory.
   ///
-  /// If the control file was deleted, which is checked once a second, its generations miss the changes of other
-  /// processes until then. The other calls make no system call once the file is open.
+  /// Once a second, a call checks whether the control file was deleted. Until then, the generations of a deleted file
+  /// miss the changes of other processes. Other calls make no system call once the file is open.
   ///
   /// - Throws: `invalidKey`; `fileSystem` if the control file cannot be opened.
   package func generation(of key: BlobKey) throws(BlobStoreError) -> UInt64? {
@@ -25,8 +25,8 @@ extension BlobStore {
 
   /// Returns whether a cache in front of the store may answer for a digest, or `nil` without a control file.
   ///
-  /// The given hit is counted if the generation is current. There is no lock except in `generation(ofDigest:)`, and
-  /// no system call unless there is a new file of uses.
+  /// The given hit is counted if the generation is current. It takes no lock except as `generation(ofDigest:)` does,
+  /// and makes no system call unless a new file of uses exists.
   package func answers(
     _ hit: MemoryHit?, ofDigest digest: UInt64, if isCurrent: (UInt64) -> Bool
   ) throws(BlobStoreError) -> Bool? {
@@ -63,7 +63,7 @@ extension BlobStore {
     }
   }
 
-  /// Returns the history of a key, in which changes by any process are visible from then on. Creates missing files.
+  /// Returns the history of a key, in which changes by any process are visible from now on. Creates missing files.
   package func firstHistory(of key: BlobKey) throws(BlobStoreError) -> KeyHistory {
     try withErrorContext("load", key) {
       let path = try core.path(for: key)
@@ -77,7 +77,7 @@ extension BlobStore {
     try withErrorContext(operation, key) { try core.path(for: key) }
   }
 
-  /// Returns the digest of a key's file name, which leads to the generation. An error names the given operation.
+  /// Returns the digest of a key's file name, by which its generation is found. An error names the given operation.
   package func digest(of key: BlobKey, for operation: String) throws(BlobStoreError) -> UInt64 {
     try withErrorContext(operation, key) { try core.path(for: key).digest }
   }

@@ -141,7 +141,7 @@ extension StoreCore {
   ) throws -> Reading<Lookup.Content> {
     guard let open = try root.opened() else { return .absent }
     place = open
-    // If packs exist, the error that prevents opening occurs again.
+    // If packs exist, the read encounters the error again, and throws it.
     guard let control = try? open.controlFileOfLoads(configuration.logger) else {
       return try read(lookup, in: open, mode)
     }

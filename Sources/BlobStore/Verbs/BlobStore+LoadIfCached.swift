@@ -1,18 +1,18 @@
 package import BlobRecord
 internal import Posix
 
-/// Lookups that never wait for the disk, a lock that is held for long, or another process. They only answer from
-/// small data in memory, with all checks of an ordinary lookup. See Spec/Performance.md.
+/// Lookups that never wait for the disk, a lock that is held for long, or another process. They only return small data
+/// that is already in memory, with all checks of an ordinary lookup. See Spec/Performance.md.
 extension BlobStore {
   /// Loads a blob without waiting, and leaves advancing the update time to the caller: `LoadReceipt.owedTouch`. With
-  /// `tellsAbsence`, a missing record is a counted answer, and otherwise an unknown one.
+  /// `tellsAbsence`, a missing record is counted, and the answer is `known(nil)`; otherwise, it is `unknown`.
   package func loadIfCached(
     _ key: BlobKey, at path: RecordPath, touching: Bool, tellsAbsence: Bool = true, _ receipt: inout LoadReceipt
   ) -> CachedAnswer<Blob> {
     let now = core.configuration.now()
     guard let place = core.placeIfOpen() else { return .unknown }
     let look = core.readWithoutBlocking(WholeLookup(key: key, path: path, now: now), in: place)
-    // An ordinary lookup opens a new file of uses and counts a use in it.
+    // If the file of uses is not open, an ordinary lookup opens it and counts the use.
     guard !touching || core.uses.areOpen(of: place.control) else { return .unknown }
     func count(_ load: CountedLoad) {
       core.count(load, of: path.digest, isUse: touching, at: now, in: place.control, place.open)

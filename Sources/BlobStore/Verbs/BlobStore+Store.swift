@@ -34,7 +34,7 @@ extension BlobStore {
     }
   }
 
-  /// Stores blobs in order, with one call for up to 256 small blobs that are packed.
+  /// Stores blobs in order, with one system call for up to 256 small blobs that are packed.
   ///
   /// Readers may see some of the blobs before others, and a failure does not affect the other blobs. If two blobs
   /// have the same key, the later one is kept.
@@ -125,7 +125,7 @@ extension Publisher {
 }
 
 extension StoreCore {
-  /// No file is longer than 2^63-1 bytes.
+  /// The largest payload of a file, because no file is longer than 2^63-1 bytes.
   private static let largestPayload = Int64.max - Int64(RecordHeader.byteCount)
 
   func checkSize(_ byteCount: Int64) throws(BlobStoreError) {

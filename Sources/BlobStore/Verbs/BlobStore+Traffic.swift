@@ -23,7 +23,7 @@ extension BlobStore {
 
   /// Returns the last complete collections of the directory, the latest first, with the changes between them.
   ///
-  /// Sixteen collections are recorded. Stopped ones do not count.
+  /// Sixteen collections are recorded. Stopped ones are not recorded.
   ///
   /// - Complexity: O(1).
   public func recentPasses() throws(BlobStoreError) -> [RecentPass] {

@@ -65,7 +65,7 @@ struct PackedBatch {
 
   struct Results {
     var stored: [Stored] = []
-    /// The records whose publication failed, so that readers may have seen them.
+    /// The records whose publication failed. Readers may have seen them nevertheless.
     var failed: [(index: Int, error: any Error)] = []
   }
 
@@ -129,7 +129,7 @@ struct PackedBatch {
 
   // MARK: Writing
 
-  /// Writes adjacent records of a chunk with one call each, and syncs the packs of durable records.
+  /// Writes each run of adjacent records of a chunk with one call, and syncs the packs of durable records.
   private func write() throws {
     do {
       var start = 0

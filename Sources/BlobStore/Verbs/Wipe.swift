@@ -26,7 +26,7 @@ struct Wipe {
 
   /// Removes the records, and throws the first error at the end.
   mutating func run() throws {
-    // Before anything is listed: what is published later, and was begun before, is then known to be late.
+    // Before anything is listed: what is published later, by a store that began earlier, is then detected.
     countWipe()
     defer { countWipe() }
     guard let walk = try core.walk() else { return }

@@ -1,4 +1,4 @@
-// The 64 bytes at the start of every record file, as Spec/RecordFormat.md lays them down.
+// The 64 bytes at the start of every record file, as Spec/RecordFormat.md defines them.
 
 #ifndef BLOB_RECORD_H
 #define BLOB_RECORD_H

@@ -1,11 +1,11 @@
-// Which locks a thread holds, for the check of their order in debug builds.
+// Storage for the set of locks that a thread holds, which debug builds use to check the order of locks.
 
 #ifndef BLOB_LOCK_ORDER_H
 #define BLOB_LOCK_ORDER_H
 
 #include <stdint.h>
 
-/// A word of the calling thread's own, 0 at first. Swift has no variable of a thread.
+/// Returns the address of a word of thread-local storage, initially 0. Swift has no thread-local variables.
 uint64_t *_Nonnull blob_lock_order_word(void);
 
 #endif

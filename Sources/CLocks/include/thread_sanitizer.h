@@ -1,16 +1,16 @@
-// Tells the thread sanitizer of locks that it cannot see.
+// Informs the thread sanitizer about locks that it cannot detect itself.
 
 #ifndef BLOB_THREAD_SANITIZER_H
 #define BLOB_THREAD_SANITIZER_H
 
 #include <stdint.h>
 
-/// Says that this thread now sees what was done before the tag's last release.
+/// Declares that this thread now sees everything that was done before the last release of the tag.
 ///
-/// Does nothing in a build without the thread sanitizer.
+/// Both functions have no effect in a build without the thread sanitizer.
 void blob_sanitizer_acquire(uintptr_t tag);
 
-/// Says that the next thread to acquire the tag sees what this one has done.
+/// Declares that the next thread that acquires the tag sees everything that this thread has done.
 void blob_sanitizer_release(uintptr_t tag);
 
 #endif

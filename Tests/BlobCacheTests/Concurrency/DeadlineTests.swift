@@ -59,7 +59,7 @@ import Testing
     #expect(alarms.all == ["other after 1.0 seconds"])
   }
 
-  /// Timing that ended with the last call starts again with the next call.
+  /// Timing stops when the last call ends, and starts again with the next call.
   @Test func itBeginsAnew() async throws {
     let deadlines = Deadline(clock: clock)
     for name in ["first", "second"] {

@@ -70,7 +70,7 @@ import Testing
     #expect(try await cache.load("a")?.payload == payload(10, 2))
   }
 
-  /// Blobs that were read with the generations of the deleted file would keep it open.
+  /// Memory drops blobs that were read with the generations of a deleted control file, because they keep it open.
   @Test func memoryLetsGoOfAControlFileThatWasDeleted() async throws {
     for key: BlobKey in ["a", "b"] { try await cache.store(payload(10), for: key) }
     try FileManager.default.removeItem(atPath: test.path(".blobcache"))
@@ -88,7 +88,7 @@ import Testing
   @Test(arguments: [true, false]) func whatAnotherChangesWhileItIsReadIsNotKept(isRemoved: Bool) async throws {
     try other.store(payload(10, 1), for: "a")
     test.clock.advance(by: 10)
-    // The record is read. Then its stripe is locked, to move the update time.
+    // After the record is read, its stripe is locked to advance the update time.
     test.disk.hold(.takeStripe)
     async let loaded = cache.load("a")
     try await test.disk.waitForHeld(1)

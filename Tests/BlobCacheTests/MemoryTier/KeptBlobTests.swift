@@ -34,7 +34,7 @@ import Testing
   @Test func theNextLoadTellsOfATouch() async throws {
     let cache = try test.cache()
     try await cache.store(payload(10), for: "a")
-    // This is shorter than the interval after which a use is written to disk.
+    // This interval is shorter than the one after which a use is written to disk.
     test.clock.advance(by: 50)
     let start = try #require(try await cache.load("a")).header.lastUpdate
     #expect(start < test.clock.now)
@@ -60,7 +60,7 @@ import Testing
     let caches = Log<BlobCache>()
     let isArmed = Atomic(false)
     let files = Files { call, _ in
-      // The record has been read.
+      // The record's file is closed after the record has been read.
       guard call == .close, isArmed.exchange(false, ordering: .relaxed) else { return nil }
       let cache = caches.all[0]
       #expect(throws: Never.self) {

@@ -33,8 +33,8 @@ import Testing
   @Test(.timeLimit(.minutes(30))) func aHundredThousandOperationsTakeNoMoreThreadsThanTheWidth() async throws {
     let lane = Lane(width: 4)
     let gauge = Gauge()
-    // This is no task group, because the `next` of a group with a hundred thousand children occasionally misses one
-    // (seen with Swift 6.3.1, also when Dispatch resumes them).
+    // This does not use a task group, because the `next` of a group with a hundred thousand children occasionally
+    // misses one (seen with Swift 6.3.1, also when Dispatch resumes them).
     let tasks = (0..<100_000).map { number in
       Task {
         try await lane.run { _ in

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A22, A23, A24: producers set options of their blobs, run up to a limit, and can be replaced by an expired blob.
+/// A22 to A24: producers set options of their blobs, run up to a limit, and can fail without hiding an expired blob.
 @Suite(.timeLimit(.minutes(30))) struct ProducedTests {
   let test: TestCache
 
@@ -68,7 +68,7 @@ import Testing
 
   // MARK: - How many run at once
 
-  /// Loads the keys one after the other by producers that wait. Each one runs, or waits for its turn, before the next.
+  /// Loads the keys with producers that wait for the latch. A producer runs or is queued before the next load starts.
   private func startProductions(
     _ keys: [String], in cache: BlobCache, _ begun: Log<String>, endingWith latch: Latch
   ) async throws -> [Task<Blob, any Error>] {
@@ -141,7 +141,7 @@ import Testing
     #expect(produced.count == 0)
   }
 
-  /// A23a: a producer that loads another key holds the only place.
+  /// A23a: a producer may load another key even if it occupies the only place for a producer.
   @Test func aProducerMayAskForAnotherKey() async throws {
     let cache = try test.cache { $0.maxConcurrentProducers = 1 }
     let blob = try await cache.load("outer") {

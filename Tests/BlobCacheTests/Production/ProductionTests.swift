@@ -202,7 +202,7 @@ private struct Refusal: Error, Equatable {
     let waiting = Task(priority: .low) { [cache] in
       try await cache.load("a") {
         begun.open()
-        // Other tests may occupy the threads for long, so a late end is a failure of the test instead of a hang.
+        // Other tests may occupy the threads for long. If the priority never rises, the test fails instead of hanging.
         let end = ContinuousClock.now + .seconds(300)
         while Task.currentPriority < .high, .now < end { try await Task.sleep(for: .milliseconds(1)) }
         seen.append(Task.currentPriority)
@@ -289,7 +289,7 @@ private struct Refusal: Error, Equatable {
     release()
   }
 
-  /// A7. Another store writes between the first lookup and the lock, which it has released by then.
+  /// A7. Another store writes the blob after the load's first lookup and before the load has the production lock.
   @Test func whoGetsTheProductionLockLooksOnceMore() async throws {
     let other = try test.otherStore()
     try other.store(payload(1), for: "other")

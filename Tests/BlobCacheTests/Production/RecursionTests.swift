@@ -51,7 +51,7 @@ import Testing
     #expect(try await second.value.payload == payload(2))
   }
 
-  /// A wait that begins at the end of a production does not affect its former waiters.
+  /// A wait for a key closes no cycle with the waits of an earlier production of the key, which has ended.
   @Test func whatATaskWaitsForAfterTheEndClosesNoCircle() async throws {
     let (begun, end) = (Latch(), Latch())
     let tasks = Log<Task<Data, any Error>>()
@@ -59,7 +59,7 @@ import Testing
       try await cache.load("ends b") {
         begun.open()
         await end.wait()
-        // This is the task's own wait: the production of "ends a" has ended, although its task still waits.
+        // This closes no cycle: the first production of "ends a" has ended, although a task of it still waits.
         return try await cache.load("ends a") { payload(9) }.payload
       }
     }
@@ -183,7 +183,7 @@ import Testing
     #expect(seen.all == [1, 0])
   }
 
-  /// Such a producer cannot be distinguished from a slow one. The test releases it in the end.
+  /// A producer that waits for itself like this looks like a slow one. The test releases it in the end.
   @Test func aWarningTellsOfAProducerThatWaitsForItselfThroughADetachedTask() async throws {
     let test = try TestCache()
     let log = Log<String>()

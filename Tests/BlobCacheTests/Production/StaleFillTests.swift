@@ -80,7 +80,7 @@ private struct Refusal: Error {}
     }
   }
 
-  /// The producer runs, in a directory that does not exist yet or is already a cache.
+  /// The change is made while the producer runs, in a directory that does not exist yet or is already a cache.
   @Test(arguments: cases, [true, false])
   func whatIsProducedMeanwhileIsAnsweredAndNotStored(_ pair: (kind: Kind, change: Change), isNew: Bool) async throws {
     let test = try TestCache()
@@ -102,7 +102,7 @@ private struct Refusal: Error {}
     #expect(cache.productionCount == 0)
   }
 
-  /// The production is still in its lookup on disk.
+  /// The change is made while the production is still looking for the key on disk.
   @Test(arguments: Kind.allCases, [Change.othersStore, .othersRemove])
   func whatComesBeforeTheProducerBeginsOvertakesNothing(_ kind: Kind, _ change: Change) async throws {
     let test = try TestCache()
@@ -122,7 +122,7 @@ private struct Refusal: Error {}
     #expect(try test.otherStore().load("a")?.payload == answer)
   }
 
-  /// The produced blob is being written, and has no name yet.
+  /// The change is made while the produced blob is being written to a file that has no name yet.
   @Test(arguments: cases.filter { $0.0 != .writtenBehind })
   func soItIsWhereItIsBeingWritten(_ pair: (kind: Kind, change: Change)) async throws {
     let test = try TestCache()
@@ -132,7 +132,7 @@ private struct Refusal: Error {}
     let production = Task { try await cache.load("a", options: pair.kind.options) { Self.old } }
     try await test.disk.waitForHeld(1)
     if pair.change.stores, !pair.change.isOthers {
-      // The store needs its own file, and is held as long.
+      // The store writes a file of its own, so it is held too.
       let store = Task { try await make(pair.change, cache, test) }
       try await test.disk.waitForHeld(2)
       test.disk.letGo()

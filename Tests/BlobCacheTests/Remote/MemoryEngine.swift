@@ -204,7 +204,7 @@ extension TestCache {
     try cache { configuration in
       var tier = RemoteTier(engine, namespace: RemoteNamespace("test"))
       tier.writing = .through
-      // Tests of deadlines set them; the others must not fail on a slow machine.
+      // Tests of deadlines set their own. All other tests must not fail on a slow machine.
       tier.deadlines.firstByte = .seconds(300)
       tier.deadlines.progress = .seconds(300)
       tier.deadlines.change = .seconds(300)

@@ -114,7 +114,7 @@ import Testing
     }
     try await cache.store(payload(5), for: "key")
     first.uptime.advance(by: 9)
-    // A reader writes the staged blob first.
+    // Opening a reader writes the staged blob first.
     if !(isStaged && way == .reader) { #expect(try await answer(of: cache, by: way) == payload(5)) }
     #expect(count(.head(Self.name)) == 0 && count(.get(Self.name)) == 0)
   }

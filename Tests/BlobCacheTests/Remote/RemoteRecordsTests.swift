@@ -5,7 +5,7 @@ import Locks
 import TestSupport
 import Testing
 
-/// A tool works on a namespace next to the caches that use it.
+/// Tests the operations of a tool on a namespace that caches use at the same time.
 @Suite(.timeLimit(.minutes(30))) struct RemoteRecordsTests {
   let machine: TestCache
   let engine = MemoryEngine()
@@ -19,7 +19,7 @@ import Testing
     return records
   }
 
-  /// A clock that reports each requested sleep, and never wakes up.
+  /// A clock that records the length of the first sleep, and does not end sleeps.
   private final class NotingClock: Clock {
     let now = ContinuousClock.now
     let minimumResolution = Duration.zero

@@ -124,7 +124,7 @@ import Testing
     #expect(!engine.requests.contains { if case .remove = $0 { true } else { false } })
   }
 
-  // MARK: - Coming
+  // MARK: - Receiving
 
   /// A reader opens a blob of another machine. The blob keeps its expiration and is not stored in memory.
   @Test(arguments: [0, 1, 70_000, 3 << 20]) func aReaderOpensWhatComes(byteCount: Int) async throws {
@@ -230,7 +230,7 @@ import Testing
     #expect(try await found(second, key) == payload(100))
     #expect(try await found(TestCache(), RemoteSealKey(2...33)) == nil)
     #expect(try await found(TestCache(), nil) == nil)
-    // A whole and sealed record of another name is refused.
+    // A record is refused if its seal is wrong or missing.
     let object = try #require(try object(of: "key"))
     var flipped = object
     flipped[object.count - 1] ^= 1

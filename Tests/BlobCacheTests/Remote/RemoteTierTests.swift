@@ -80,7 +80,7 @@ import Testing
       let reader = try #require(try await other.openReader(for: "key"))
       #expect(try await reader.read(1..<4) == payload(byteCount)[1..<4])
     }
-    // A stream whose payload turned out to be small.
+    // A streamed blob is packed, too, if its payload turns out to be small.
     let writer = try await one.openWriter(for: "stream", ttl: .seconds(60))
     try await writer.append(payload(byteCount))
     try await writer.commit()

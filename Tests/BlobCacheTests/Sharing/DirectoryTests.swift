@@ -21,7 +21,7 @@ import Testing
     try FileManager.default.moveItem(atPath: path(from).string, toPath: path(to).string)
   }
 
-  /// Lets a link point to a directory, and replaces a previous link.
+  /// Creates a symbolic link to a directory, and replaces a previous link.
   private func link(_ name: String, to target: String) throws {
     // The link does not exist the first time.
     try? FileManager.default.removeItem(atPath: path(name).string)

@@ -163,7 +163,7 @@ import Testing
     test.disk.letGo()
     try await closing.value
     for load in loads {
-      // Loads that are too late throw an error; none is left without an answer.
+      // Loads that are too late throw an error, and every load ends.
       do {
         #expect(try await load.value != nil)
       } catch let error as BlobCacheError {
@@ -220,7 +220,7 @@ import Testing
     #expect(count == 1)
   }
 
-  // MARK: - Where caches lie
+  // MARK: - Locations of caches
 
   @Test func namesLieUnderThePlatformsDirectory() throws {
     let directory = try BlobCache.directory(named: "com.example/covers")

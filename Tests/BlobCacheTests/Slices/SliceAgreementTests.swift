@@ -46,7 +46,7 @@ import Testing
     }
     #expect(try manifest() == second)
     #expect(try await test.sliceKeys(cache).count == 3)
-    // A handle that is opened after it supersedes it, although it has the earlier version.
+    // A handle that is opened now supersedes the later version, although it reads the earlier one.
     let latest = try old.slices(in: cache, sliceSize: 100)
     #expect(try await latest.read(0..<200) == old.bytes[0..<200])
     #expect(try manifest() == first)
@@ -71,7 +71,7 @@ import Testing
     #expect(try manifest() == second)
   }
 
-  /// Z9: if another process opens a version during the removal of an earlier one, the list of the removal is outdated.
+  /// Z9: a removal of an earlier version also removes a version that another process opens in the meantime.
   @Test func aVersionOfAnotherProcessMeanwhileGoesToo() async throws {
     try await cache.store(payload(1), for: "other")
     try await leave(old, "v1", 0..<300)
@@ -98,7 +98,7 @@ import Testing
     try await latest.remove()
     #expect(try await test.sliceKeys(cache, "film").isEmpty)
     try await latest.remove()
-    // The first handle is outdated for good, and the second one still reads.
+    // The first handle stays outdated, and the second one still reads.
     #expect(try await slices.read(0..<10) == old.bytes[0..<10])
     #expect(try await latest.read(0..<10) == new.bytes[0..<10])
     #expect(try await test.sliceKeys(cache).count == 1)
@@ -160,7 +160,7 @@ import Testing
     #expect(old.asked == [0..<100])
   }
 
-  /// Z5a: the removal of another version ends with the read that performs it; the next read continues it.
+  /// Z5a: cancelling a read interrupts its removal of another version; the next read continues the removal.
   @Test func aCancelledReadEndsTheRemoval() async throws {
     _ = try await old.slices(in: cache, sliceSize: 5).read(0..<1000)
     #expect(try await test.sliceKeys(cache).count == 200)

@@ -163,7 +163,7 @@ import Testing
     #expect(counts == [Int](repeating: 1, count: 10), "\(origin.asked)")
   }
 
-  /// Z5: a cancelled read leaves the fetch to the others; the last one ends it.
+  /// Z5: a cancelled read leaves the fetch to the other reads; the cancellation of the last read ends the fetch.
   @Test func theLastReaderThatIsCancelledEndsTheFetch() async throws {
     let cache = try test.cache()
     let (begun, ended) = (Counter(), Counter())
@@ -209,7 +209,7 @@ import Testing
     }
     try await until { slices.fetchCount == 0 && origin.asked.count == 3 }
     #expect(Set(origin.asked) == [0..<100, 100..<500, 500..<700])
-    // A seek, and the end of the object.
+    // Reading ahead follows a seek, and stops at the end of the object.
     #expect(try await slices.read(1900..<2000) == origin.bytes[1900..<2000])
     #expect(try await slices.read(1750..<1760) == origin.bytes[1750..<1760])
     try await until { try await test.sliceKeys(cache).count == 10 }

@@ -85,7 +85,7 @@ import Testing
     }
     test.disk.fail(.write, nil)
     #expect(try await slices.read(100..<300) == origin.bytes[100..<300])
-    // Without a manifest on disk, no slice is fetched that could not be stored.
+    // While the manifest cannot be written, the read fetches nothing, unless it may return bytes that are not stored.
     let failed: [Range<Int64>] = isFirst && !answers ? [] : [100..<300]
     #expect(origin.asked == (isFirst ? [] : [0..<100]) + failed + [100..<300])
     #expect(try await test.sliceKeys(cache, "film").count == (isFirst ? 3 : 4))
@@ -117,7 +117,7 @@ import Testing
     test.clock.advance(by: 60)
     _ = try await slices.read(0..<250)
     #expect(origin.asked.prefix(2) == [0..<100, 100..<200])
-    // Two concurrent fetches.
+    // The last read makes two concurrent fetches.
     #expect(origin.asked.count == 4 && Set(origin.asked.dropFirst(2)) == [0..<100, 200..<300])
   }
 
@@ -145,7 +145,7 @@ import Testing
     try await until { cache.slicedObjectCount == 0 }
   }
 
-  /// Many readers with random ranges, while other tasks remove and cancel.
+  /// Several readers read random ranges, cancel some of their reads, and remove the slices from time to time.
   @Test func manyReadersAtOnce() async throws {
     let cache = try test.cache()
     let origin = Origin(payload(50_000))

@@ -48,7 +48,7 @@ import Testing
       $0.maxConcurrentOperations = 2
       $0.store.durability = .automatic
     }
-    // This creates every directory.
+    // These stores create all directories.
     for key in ["key", "pipe"] as [BlobKey] { try await cache.store(payload(5), for: key) }
     test.disk.hold(.sync)
     let stores = try (0..<2).map { number in
@@ -116,7 +116,7 @@ import Testing
     #expect(try await store.value == 20)
   }
 
-  /// A41: if the system offers no call to wait with, the error reports it, and no file is left.
+  /// A41: if a system call that waits for the pipe fails, the store throws an error, and no file is left.
   @Test(arguments: [SystemCall.pipe, .poll]) func aWaitThatFailsIsAnErrorOfTheStore(call: SystemCall) async throws {
     let cache = try test.cache()
     let (readEnd, writeEnd) = try FileDescriptor.pipe()

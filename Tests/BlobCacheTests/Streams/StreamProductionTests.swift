@@ -21,7 +21,7 @@ import Testing
 
   struct OriginFailure: Error, Equatable {}
 
-  /// Controls a producer by single steps.
+  /// Lets a producer continue step by step.
   final class Steps: Sendable {
     private let steps: AsyncStream<Void>
     private let continuation: AsyncStream<Void>.Continuation
@@ -148,7 +148,7 @@ import Testing
     #expect(steps.starts == 1)
   }
 
-  /// A26: calls that start during the first one's begin wait for it.
+  /// A26: calls that start while the first call begins the production wait for that call.
   @Test func manyAskAtOnce() async throws {
     let cache = try test.cache()
     let starts = Steps()
@@ -218,7 +218,7 @@ import Testing
     #expect(try await all(again) == payload(20))
   }
 
-  /// A26d: the producer ends when the last reader leaves, if it is configured so.
+  /// A26d: when the last reader leaves, the producer ends, unless `finishesAlone` is set.
   @Test(arguments: [false, true]) func theLastReaderEndsTheProducer(finishesAlone: Bool) async throws {
     let cache = try test.cache()
     let steps = Steps()
@@ -367,7 +367,7 @@ import Testing
       }
       #expect(error?.code == .invalidTimeToLive)
     }
-    // The producer's time to live arrives too late.
+    // A time to live that the producer sets is not known when the call returns, so the follower throws the error.
     let follower = try await cache.stream("key") { writer in writer.setTimeToLive(.zero) }
     let error = await #expect(throws: BlobStoreError.self) { try await all(follower) }
     #expect(error?.code == .invalidTimeToLive)

@@ -25,7 +25,7 @@ import Testing
     return try test.cache { $0.writing = .behind(behind) }
   }
 
-  // MARK: Stores behind
+  // MARK: Staged blobs
 
   /// Y15: a blob that is staged while the writer is open is newer than the writer's blob.
   @Test(arguments: [true, false]) func aStagedStoreWins(isCommitted: Bool) async throws {
@@ -46,7 +46,7 @@ import Testing
     #expect(try test.otherStore().load("key")?.payload == payload(7, 2))
   }
 
-  /// Y13: a blob that was staged before is older.
+  /// Y13: a blob that was staged before the writer was opened is older than the writer's blob.
   @Test func aStreamReplacesWhatIsStaged() async throws {
     let cache = try writingLate()
     try await cache.store(payload(7, 2), for: "key")

@@ -41,7 +41,7 @@ struct TestCache {
   var storeConfiguration: BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
     configuration.layout.arrangement = .prefix
-    // The test counts and holds the calls of record files.
+    // Tests count and hold the calls for record files, so records are not packed.
     configuration.packing = .off
     configuration.durability = .none
     configuration.limits.freeSpaceFloor = 0

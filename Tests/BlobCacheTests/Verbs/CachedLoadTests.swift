@@ -17,7 +17,7 @@ import Testing
 
   private func withoutMemory(_ configuration: inout BlobCache.Configuration) { configuration.memory = nil }
 
-  /// Runs a body with a cache that gets no thread, while its directory need not be checked.
+  /// Runs a body while the cache can start no thread and has no need to check its directory.
   private func withoutThreads<Result>(
     _ cache: BlobCache, _ body: () async throws -> Result
   ) async throws -> Result {
@@ -83,7 +83,7 @@ import Testing
     for (number, key) in keys.enumerated() { try other.store(payload(number), for: key) }
     let blobs = try await cache.load(keys)
     #expect(try blobs.map { try $0.result.get()?.payload } == (0..<100).map { payload($0) })
-    // A run of lookups is limited, and makes two nonblocking calls for each record.
+    // The number of lookups in a row is limited, and each of them makes two nonblocking calls.
     #expect(test.disk.cachedCount <= 64)
     test.disk.answersCached(false)
     #expect(
@@ -116,7 +116,7 @@ import Testing
     #expect(try test.otherStore().traffic().memoryHits == 0)
   }
 
-  /// V1, V8: blobs that were read this way are stored in memory until a process changes them.
+  /// V1, V8: blobs that were read without a thread are stored in memory until a process changes them.
   @Test func memoryKeepsWhatWasReadSo() async throws {
     let cache = try await cacheOnDisk { _ in }
     let blob = try await withoutThreads(cache) { try await cache.load("a") }
@@ -305,7 +305,7 @@ import Testing
     try await cache.close()
   }
 
-  /// The staged blobs of the previous cache are not on disk yet.
+  /// A load waits for the previous cache, whose staged blobs are not on disk yet.
   @Test func theNextCacheWaitsForTheOneBefore() async throws {
     var first: BlobCache? = try test.cache {
       var writeBehind = BlobCache.WriteBehind()
@@ -320,7 +320,7 @@ import Testing
     first = nil
     try await test.disk.waitForHeld(1)
     let next = try test.cache { $0.memory = nil }
-    // Opens the directory, so that a lookup could answer.
+    // This opens the directory, so that a lookup on the caller's thread could find the record.
     #expect(try next.store.load("a")?.payload == payload(1))
     let load = Task { try await next.load("a")?.payload }
     let contains = Task { try await next.header(for: "a")?.payloadSize }

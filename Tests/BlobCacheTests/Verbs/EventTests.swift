@@ -88,7 +88,7 @@ import Testing
     #expect(events == ["stored abc 10", "damaged abc"])
   }
 
-  /// A13: the cache was released, and cannot be flushed.
+  /// A13: if a staged blob cannot be written after its cache was released, an event reports it.
   @Test func whatFailsAfterTheCacheIsGoneIsTold() async throws {
     let test = try TestCache()
     var cache: BlobCache? = try test.cache {

@@ -123,7 +123,7 @@ import Testing
     #expect(decoded.count == 4)
     try await cache.store(Data("none".utf8), for: "b")
     #expect(try await numbers.value(for: "b") { 7 } == 7)
-    // The blob that does not decode, and the blob that was produced instead.
+    // The count includes the blob that does not decode and the blob that was produced instead.
     #expect(decoded.count == 6)
     try await cache.close()
     var damages = 0

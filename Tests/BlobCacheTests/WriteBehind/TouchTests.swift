@@ -159,7 +159,7 @@ import Testing
     #expect(cache.cachedBlob(for: "a") == nil)
   }
 
-  /// V3: a touch is tried at most once per interval, even if it fails, such as for a record with another link.
+  /// V3: a touch is tried at most once per interval, even if it fails, for example for a record with a second link.
   @Test func aTouchThatFailsIsTriedOncePerInterval() async throws {
     try await cache.store(payload(1), for: "a")
     try FileManager.default.linkItem(atPath: test.path("a"), toPath: test.outside.url("link").path)
@@ -180,7 +180,7 @@ import Testing
     test.clock.advance(by: 1)
     for _ in 0..<50 { hit() }
     #expect(opened() - before == 2 * calls)
-    // After the clock was set back, it does not reveal the time of the last try.
+    // After the clock is set back, the cache cannot tell when the last try was, so it tries again.
     test.clock.advance(by: -50)
     for _ in 0..<50 { hit() }
     #expect(opened() - before == 3 * calls)

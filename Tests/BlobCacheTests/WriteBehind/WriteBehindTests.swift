@@ -182,7 +182,7 @@ import Testing
     }
   }
 
-  /// An enumeration writes staged blobs first, which may collect during the listing. The lock order allows that.
+  /// An enumeration first writes staged blobs, which may start a collection. The lock order allows that.
   @Test func anEnumerationOnAFullVolumeSaysSo() async throws {
     // Without an available thread, the enumeration itself writes the staged blobs.
     cache.failThreads(with: .resourceTemporarilyUnavailable)

@@ -17,7 +17,7 @@ import Testing
     #expect(crc.value == 0xCBF4_3926)
   }
 
-  /// If ISA-L is installed, this compares both at every length that their inner loops distinguish.
+  /// If ISA-L is installed, compares its checksums with zlib's at every length that the inner loops distinguish.
   @Test func withAndWithoutISALTheChecksumIsTheSame() throws {
     let seed = SeededGenerator.announcedSeed(for: "withAndWithoutISALTheChecksumIsTheSame")
     var generator = SeededGenerator(seed: seed)

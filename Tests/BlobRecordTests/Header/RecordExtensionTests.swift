@@ -13,7 +13,7 @@ import Testing
     let bytes = whole.encoded
     #expect(bytes.count == whole.byteCount)
     #expect(try RecordExtension(decoding: bytes.span.bytes) == whole)
-    // Bytes before the extension belong to something else.
+    // The decoder ignores bytes before the extension.
     #expect(try RecordExtension(decoding: ([1, 2, 3] + bytes).span.bytes) == whole)
   }
 

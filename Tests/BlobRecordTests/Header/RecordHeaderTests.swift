@@ -140,7 +140,7 @@ import Testing
     #expect(wrong.isEmpty)
   }
 
-  // MARK: Fields behind flags
+  // MARK: Fields that flags enable
 
   @Test func checksumAndDigestAreFieldsBehindFlags() {
     var header = RecordHeader(updateTime: 0, payloadSize: 0, reserved2: 1, reserved3: 2)

@@ -76,10 +76,10 @@ import Testing
     arguments: [
       "", ".", "..", ".hidden", "a/b", "/",
       "a%2fb", "%2ehidden", "%7f",  // lower case
-      "%", "a%", "a%2", "%%", "%2G", "%G2", "% 2F", "%+2F", "%-1", "%0x",  // no escape
-      "a%2E", "%61", "%20", "a%2Eb",  // an escape that is not due
+      "%", "a%", "a%2", "%%", "%2G", "%G2", "% 2F", "%+2F", "%-1", "%0x",  // not an escape
+      "a%2E", "%61", "%20", "a%2Eb",  // unnecessary escapes
       "%C3%A9", "%FF", "a%80", "%C3", "%ED%A0%80", "%C0%AF",  // escapes above 0x7F, UTF-8 or not
-      "a\u{1}b", "a\nb", "\u{7F}",  // raw
+      "a\u{1}b", "a\nb", "\u{7F}",  // control characters that are not escaped
     ])
   func namesThatNoKeyEncodesToAreForeign(name: String) {
     #expect(!RecordNaming.encoded.accepts(fileName: name))

@@ -17,7 +17,7 @@ import Testing
     #expect(separated.relative == "ab/abc" && flat.relative == "abc")
   }
 
-  /// A packed record has the file name of its key, but not the path of a file.
+  /// The path of a key's file can be derived from the file name, which is all that a packed record has.
   @Test func aFileNameTellsThePath() throws {
     for arrangement in RecordArrangement.allCases {
       let layout = RecordLayout(arrangement: arrangement)

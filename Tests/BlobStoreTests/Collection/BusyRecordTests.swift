@@ -10,7 +10,7 @@ import Testing
 
 /// Spec/Semantics.md, C26, W5, M5: passes over a directory in which a stopped process holds locks.
 ///
-/// A pass that waited for each record would wait for a minute each time, and retry thousands of times.
+/// A pass that waited for each busy record would wait up to the timeout of a minute, with thousands of attempts.
 @Suite(.timeLimit(.minutes(30))) struct BusyRecordTests {
   let cache: Cache
   let trace = CallTrace()
@@ -20,7 +20,7 @@ import Testing
   /// More attempts than a pass makes for a few records in its 200 ms, because retries are at least 2.5 ms apart.
   private static let mostTries = 1000
 
-  /// Stores `busy` records that share a stripe, and as many with other stripes; returns the latter.
+  /// Stores records for the `busy` keys, which share a stripe, and as many with other stripes; returns the other keys.
   private func fill(_ busy: [BlobKey], ttl: Duration? = .seconds(1)) throws -> [BlobKey] {
     let store = try cache.store()
     let others = (0..<200).lazy.map { BlobKey("\($0) free") }.filter { $0.stripe != busy[0].stripe }.prefix(busy.count)
@@ -240,7 +240,7 @@ import Testing
       after = try store.statistics()
     }
     #expect(after.evicted > before.evicted && after.passes == before.passes)
-    // Otherwise, the store retries until it can make a whole collection.
+    // While the collector's lock is taken, the store retries until it can make a whole collection.
     try locks.giveBack(ControlLayout.collectorByte..<ControlLayout.collectorByte + 1)
     store.waitForCollection()
   }
@@ -290,7 +290,7 @@ import Testing
     #expect(trace.count(.sync) == (durability == .full ? 3 : 0))
   }
 
-  /// W5, W7: changes of a busy record before the wipe retries it.
+  /// W5, W7: the state of a busy record changes before the wipe retries it.
   @Test(arguments: ["removed", "locked", "not removable", "stopped"]) func aWipeJudgesAgain(meanwhile: String) throws {
     let keys = BlobKey.sharingStripe(2)
     _ = try fill(keys, ttl: .seconds(1000))

@@ -45,7 +45,7 @@ import Testing
     #expect(try cache.files() == [])
   }
 
-  /// C17: the clock was set back.
+  /// C17: a collection in the future, after the clock was set back, does not count as the last one.
   @Test func aCollectionOfTheFutureIsNone() throws {
     let store = try cache.store()
     try store.store(payload(5), for: "key")
@@ -56,7 +56,7 @@ import Testing
     #expect(try store.statistics().passes == 1)
   }
 
-  /// C17: any value of the words is harmless when it is read and added to.
+  /// C17: any value of the statistics in the control file is harmless when it is read or incremented.
   @Test(arguments: [Int64.min, -1, .max]) func rubbishIsHarmless(word: Int64) throws {
     let store = try cache.store()
     try store.store(payload(5), for: "key", ttl: .seconds(1))

@@ -39,7 +39,7 @@ import Testing
     #expect(try store.usageEstimate()?.records == 4)
   }
 
-  /// M2: nor does a pass that was stopped after its walk, before it set the counters.
+  /// M2: a pass that is stopped after its walk, before it sets the counters, does not prevent the next from counting.
   @Test func whatHasAMarkIsCountedWhereNobodyKnowsHowMuchThereIs() throws {
     try fill()
     settle()
@@ -115,7 +115,7 @@ import Testing
     #expect(try store.usageEstimate()?.records == 4)
   }
 
-  /// C28: nor does it reset them if no program has left a hint, because the tool leaves no hints.
+  /// C28: such a store does not reset the counters without a hint either; the command-line tool leaves no hints.
   @Test(arguments: [RecordLayout(separatesDirectories: false), RecordLayout(naming: .sha256)])
   func anotherLayoutCorrectsNoCountersWithoutAHint(layout: RecordLayout) throws {
     let store = try cache.store { $0.access.leavesHint = false }
@@ -161,7 +161,7 @@ import Testing
     #expect(report.evicted == 0)
   }
 
-  /// The refused directory does not become a cache, either.
+  /// A directory that may not be a cache is refused, and does not become one.
   @Test func whatMayBeNoCacheIsRefused() throws {
     try cache.write(Array("dear diary".utf8), to: "di/diary")
     let before = try cache.snapshot()

@@ -13,7 +13,7 @@ import Testing
     [CollidingKeys.first, CollidingKeys.second].map(\.string) + (0..<20).map { "name\($0)" }
   private static let digest = NameDigest.digest(ofFileName: CollidingKeys.first.string)
 
-  /// This holds for any end of a batch and any start of the order.
+  /// Each entry is visited once, for any size of the batches and any start of the order.
   @Test(arguments: [1, 2, 3, 5, 8, 21, 22, 23, 65_536], [0, digest - 1, digest, digest + 1, .max] as [UInt64])
   func everyEntryIsMetOnce(batchCount: Int, start: UInt64) throws {
     let temporary = try TemporaryDirectory()
@@ -46,7 +46,7 @@ import Testing
     #expect(try store.usage().records == 0)
   }
 
-  /// A dry run knows of each record whether it was visited.
+  /// A dry run visits all records of a digest, so that it can tell visited records from the others.
   @Test func aDryRunThatIsCutShortMeetsAllOfADigest() throws {
     let cache = try Cache()
     let store = try cache.store { $0.layout.separatesDirectories = false }

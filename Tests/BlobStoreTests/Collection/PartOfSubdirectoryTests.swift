@@ -206,7 +206,7 @@ import Testing
     #expect(whole.examined == 20 && !whole.wasCutShort)
   }
 
-  /// A dry run knows of each record whether it was visited, and does not change the position of other passes.
+  /// A dry run visits whole subdirectories, to know the visited records, and leaves the position of other passes.
   @Test func aDryRunMeetsWholeSubdirectories() throws {
     try fill()
     let first = try met(options()).names

@@ -63,7 +63,7 @@ import Testing
     expect(.invalidKey) { _ = try store.load(prefix: "k") { $0.first } }
   }
 
-  /// U4: this includes SPTPersistentCache's total and locked sizes.
+  /// U4: the usage includes the values that SPTPersistentCache reports: the total size and the locked size.
   @Test func usageCountsEveryFileOnce() throws {
     let store = try cache.store()
     #expect(try store.usage() == BlobStore.Usage())
@@ -128,7 +128,7 @@ import Testing
     #expect(report.bytes == 65)
   }
 
-  /// U6: the files are in memory, because few file systems on disks support this size.
+  /// U6: the files are in a memory file system, because few file systems on disks support files of this size.
   @Test(.enabled(if: FileManager.default.isWritableFile(atPath: "/dev/shm"), "there is no /dev/shm"))
   func sumsOfHugeFilesSaturate() throws {
     let memory = "/dev/shm/blobcache-test-\(UUID().uuidString)"

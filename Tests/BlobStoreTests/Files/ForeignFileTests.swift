@@ -194,7 +194,7 @@ enum Oddity: String, CaseIterable {
     #expect(try cache.files() == ["ke"])
   }
 
-  /// F2: the same if the kernel, or a filter, refuses openat2(2).
+  /// F2: linked subdirectories are refused even if the kernel, or a system call filter, refuses openat2(2).
   @Test(arguments: [Errno.noFunction, .notPermitted]) func linksAreRefusedWithoutOpenBeneath(errno: Errno) throws {
     let elsewhere = try Cache()
     try elsewhere.store().store(payload(5), for: "key")

@@ -21,7 +21,7 @@ import Testing
     try cache.setModified("ke/key", cache.now - 1000)
     #expect(try store.collect().damaged == 0)
     #expect(try cache.bytes("ke/key") == bytes)
-    // The clock advances. A file with an older time would be skipped if the collection was late enough to set a mark.
+    // The clock is advanced instead of the file's time set back, because the collection may have set a mark.
     cache.clock.advance(by: 1)
     let report = try store.collect()
     let goes = damage.showsInHeader && !damage.mayBeMeant && damage != .magicMismatch
@@ -92,7 +92,7 @@ import Testing
     let collector = try cache.store()
     let store = try cache.store(files: trace.files)
     trace.onCall { call, _ in
-      // A file without a name could not be removed anyway.
+      // With an unnamed file, the test would prove nothing, because a collection cannot remove it.
       if call == .openUnnamed { return .fail(.notSupported) }
       guard call == .write else { return nil }
       trace.onCall(nil)

@@ -282,12 +282,12 @@ extension NoRoomTests {
     #expect(try store.load("key")?.payload == blob)
   }
 
-  /// The number of queries of the root's volume. The control file is queried, too, to determine if it can be mapped.
+  /// Returns the number of queries of the root's volume, without the queries that decide about mapping a file.
   private func looks() -> Int { trace.count { $0.call == .volumeStatus && $0.path == cache.root.string } }
 }
 
 extension Cache {
-  /// The number of records below `ke`.
+  /// Returns the number of records below `ke`.
   func count() -> Int {
     ((try? FileManager.default.contentsOfDirectory(atPath: path("ke"))) ?? []).count { !$0.hasPrefix(".") }
   }

@@ -193,7 +193,7 @@ import Testing
     _ = store.loadIfCached(key, at: try store.path(of: key, for: "load"), touching: true, &receipt)
   }
 
-  /// Leaves files of dead records for reuse, because their digests are low.
+  /// Fills the bin with files that any record may overwrite, because the digests of their former records are low.
   @Sendable private static func fillBin(_ store: BlobStore) throws {
     for key: BlobKey in ["bea", "beb", "bec"] { try store.store(payload, for: key, ttl: .seconds(1000)) }
     // A file that was written to a moment ago is read before it is overwritten.
@@ -201,7 +201,7 @@ import Testing
     for key: BlobKey in ["bea", "beb", "bec"] { try store.remove(key) }
   }
 
-  /// The store knows these files, but not what they have contained.
+  /// Fills the bin with files that the store knows, but whose former content it does not know.
   @Sendable private static func fillBinByAnother(_ store: BlobStore) throws {
     try fillBin(BlobStore(directory: store.directory, configuration: store.configuration))
     try store.store(payload, for: "keen", ttl: .seconds(1000))
@@ -250,7 +250,7 @@ import Testing
     #expect(try Set(Self.documented().keys) == Set(Self.scenarios.map(\.name)))
   }
 
-  /// Returns the call's name in the document, which is its manual page, with the direction for locks.
+  /// Returns the name of a call in the document: its manual page and, for a lock, whether it is taken or released.
   private static func name(of call: SystemCall) -> String {
     switch call {
     case .open, .openDirectory, .openUnnamed: "openat"

@@ -59,7 +59,7 @@ import Testing
     #expect(try store.store(contentsOf: input, for: "key") == 0)
   }
 
-  /// S5: the descriptor refers to something else when the input is read again.
+  /// S5: a descriptor that refers to something else when the input is read again is an error.
   @Test func whatCannotBeReadFromItsStartIsAnError() throws {
     let store = try cache.store(files: trace.files)
     let source = cache.outside.path.appending("source")

@@ -65,7 +65,7 @@ import Testing
     #expect(try left(.frequency) == [0, 8, 9])
   }
 
-  /// C29: records that are used twice outlive those used once or never, up to 32 times their age.
+  /// C29: records that are used twice outlive those used once or never, up to 32 times the age of the latter.
   @Test func oneUseMakesAgesCountForEight() throws {
     let store = try store()
     try fill(store)
@@ -127,7 +127,7 @@ import Testing
     #expect(try left(.frequency) == [0, 8, 9])
   }
 
-  /// C29: the file only improves the order.
+  /// C29: without a valid file of uses, only the order of evictions differs.
   @Test(arguments: ["", "BLOBUSE", String(repeating: "x", count: 8192)])
   func aFileOfUsesThatIsDamagedOrGoneCostsNothingButTheOrder(content: String) throws {
     try fill(store())

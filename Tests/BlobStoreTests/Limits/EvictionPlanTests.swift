@@ -141,7 +141,7 @@ private func evictions(
   var needsWalk = true
   while needsWalk {
     walks += 1
-    // Each walk narrows the boundary by a factor of thousands, so 2^64 seconds are reduced to one after six walks.
+    // Each walk narrows the boundary's range by a factor of thousands: from 2^64 seconds to one after six walks.
     guard walks < 10 else {
       Issue.record("no end of walks")
       return evicted

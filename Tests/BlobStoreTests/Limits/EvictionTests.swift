@@ -161,7 +161,7 @@ import Testing
     #expect(try left() == ["0", "1", "2", "3"])
   }
 
-  /// C6: a volume without any free space.
+  /// C6: a floor for the free space that the volume can never reach.
   @Test func freeSpaceFloorEvictsAllThatIsUnlocked() throws {
     try fill(20, spacing: 1) { $0 == 3 }
     let store = try cache.store {

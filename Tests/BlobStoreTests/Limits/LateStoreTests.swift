@@ -37,7 +37,7 @@ import Testing
       hasStored.store(true, ordering: .relaxed)
       return nil
     }
-    // The interception and the store hold each other.
+    // The interception and the store retain each other.
     defer { trace.onCall(nil) }
     try store.store(payload(36), for: "one more")
     store.waitForCollection()

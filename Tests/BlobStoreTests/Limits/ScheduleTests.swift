@@ -110,7 +110,7 @@ extension CollectionSchedule.Outcome {
     var table = CollectionTimetable(timing, at: .zero, generator: SeededGenerator(seed: 1))
     let time = UnixTime(seconds: 1_700_000_000)
     let last = age.map { age in
-      // The extremes are times, not ages.
+      // The extreme values are used as times, not as ages.
       UnixTime(seconds: age == .min || age == .max ? age : time.seconds - age)
     }
     #expect(table.skipsPass(after: last, time: time, at: .seconds(1000)) == isLeftOut)
@@ -229,7 +229,7 @@ extension CollectionSchedule.Outcome {
       return BlobStore.CollectionReport(directory: "cache")
     }
     let second = try passes.schedule(BlobStore.CollectionTiming(), clock, slots: slots)
-    // This is long enough for the schedule to queue for the slot; otherwise, the test detects less.
+    // This is usually long enough for the schedule to queue for the slot; if it is not, the test detects less.
     SystemClock.sleep(microseconds: 50_000)
     second.pause()
     first.stop()

@@ -29,7 +29,7 @@ import Testing
     cache.clock.advance(by: 10)
     try other.store(payload(36), for: "young")
     trace.onCall { call, _ in
-      // The stripe is the victim's.
+      // The collection takes the stripe of its victim.
       guard call == .takeStripe else { return nil }
       trace.onCall(nil)
       cache.clock.advance(by: -10)
@@ -48,7 +48,7 @@ import Testing
     options.rememberedRecords = remembered
     let report = try store.collect(options)
     #expect(try store.load("aged", touching: false)?.payload == anew)
-    // A walk with remembered records evicts the next one. Otherwise, a second walk decides, and has seen both.
+    // If the walk remembers records, the next one is evicted. Otherwise, a second walk decides, and evicts none.
     #expect(report.evicted == (remembered > 0 ? 1 : 0))
     #expect(try cache.files() == (remembered > 0 ? ["ag/aged"] : ["ag/aged", "yo/young"]))
   }

@@ -51,7 +51,7 @@ import Testing
       files: .still { plan.interception(of: $0, $1.path) })
   }
 
-  /// The stripe's byte stayed locked while the process lived, and changes by other processes were `busy`.
+  /// Before the fix, the stripe's byte stayed locked while the process lived, and other processes' changes were `busy`.
   @Test func statusOfTheControlFileThatFailsLeavesNoLock() throws {
     plan.refuseMaps()
     let first = try store()
@@ -62,7 +62,7 @@ import Testing
     #expect(try second.lock("key") == .done)
   }
 
-  /// A record that could be listed, but not opened again, was skipped without a report.
+  /// Before the fix, a record that could be listed, but not opened again, was skipped without a report.
   @Test(arguments: [BlobStore.RemovalScope.locked, .unlocked]) func wipeReportsWhatItCannotExamine(
     scope: BlobStore.RemovalScope
   ) throws {

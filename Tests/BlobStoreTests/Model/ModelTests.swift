@@ -46,7 +46,7 @@ import Testing
     }
   }
 
-  /// Nonblocking lookups, if they answer, return the same answers as other lookups. A deferred touch is made up for.
+  /// A nonblocking lookup that answers gives the answer of an ordinary one. The test makes the touches that it defers.
   @Test(.enabled(if: SystemCall.hasCachedLooks)) func looksThatNeverWaitAreOfTheSameDictionary() throws {
     let seed = SeededGenerator.announcedSeed(
       for: "looksThatNeverWaitAreOfTheSameDictionary", environment: ProcessInfo.processInfo.environment)
@@ -175,7 +175,7 @@ private struct ModelRun {
       expected = .collected(report)
       mismatches += faults
     } else if case .collect(dryRun: true) = operation, configuration.limits.size != nil {
-      return []  // what it would evict, the collection after it shows
+      return []  // the next collection shows what it would evict
     } else {
       expected = model.perform(operation)
     }

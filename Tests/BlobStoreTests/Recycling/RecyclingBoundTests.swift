@@ -44,7 +44,7 @@
       #expect(try bench.bin().count <= before + 1)
     }
 
-    /// B6: a hundredth of the limit, or 16 MiB if that is more; at most a tenth, and the room collections leave.
+    /// B6: the bound is 1 % of the limit or 16 MiB, whichever is more, but at most 10 % and what collections leave.
     @Test func boundFollowsTheSizeLimit() throws {
       let store = try bench.store { $0.limits.size = 20_000 }
       for index in 0..<9 { try store.store(payload(936), for: "\(index) key") }

@@ -128,7 +128,7 @@
       #expect(try store.load("key")?.payload == payload(10))
     }
 
-    // MARK: What is not recycled
+    // MARK: Files that are not recycled
 
     enum Obstacle: String, CaseIterable, Sendable {
       case reader, writer, mapping, link, mode, symbolicLink, fifo

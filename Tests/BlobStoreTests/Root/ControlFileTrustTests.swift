@@ -15,7 +15,7 @@ import Testing
 
   private static let stranger: uid_t = 54_321
 
-  /// The size of a complete control file.
+  /// Returns the size of a complete control file.
   private func wholeByteCount() throws -> Int64? {
     let other = try Cache()
     try other.store().store(payload(1), for: "key")
@@ -27,7 +27,7 @@ import Testing
     try check(chmod(cache.path(""), mode), "chmod")
   }
 
-  /// The words of a complete control file with a harmful modification.
+  /// Returns the bytes of a complete control file with a harmful modification.
   private func planted(hint: Bool) throws -> [UInt8] {
     let other = try Cache()
     let store = try other.store {
@@ -70,7 +70,7 @@ import Testing
       try store.collect()
       #expect(try store.remove("other") == .done)
     }
-    // Its locks are respected, and the file is not replaced.
+    // The locks of the stranger's file are respected, and the file is not replaced.
     let holder = try controlFile()
     #expect(try holder.tryLock(bytes: 0..<4096))
     expect(.busy) { try cache.store { $0.access.lockTimeout = .zero }.lock("key") }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import BlobStore
 
-/// If two threads of a store open the same file concurrently, both use the first thread's.
+/// If two threads of a store open the same file concurrently, both use the file of the first thread.
 @Suite struct OpenedTwiceTests {
   let cache: Cache
   let trace = CallTrace()

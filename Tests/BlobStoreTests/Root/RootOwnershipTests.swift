@@ -68,7 +68,7 @@ import Testing
       #expect(try cache.state(file)?.owner == 12_345)
       #expect(try cache.state(file)?.group == 23_456)
     }
-    // A copy of a record with several links, too.
+    // The copy that replaces a record with several links has the root's owner, too.
     #expect(try store.lock("key") == .done)
     #expect(try cache.state("ke/key")?.links == 1)
     #expect(try cache.state("ke/key")?.owner == 12_345)
@@ -134,8 +134,8 @@ import Testing
       if call == .makeDirectory { made.add(1) }
       guard call == .openDirectory, made.value == 1 else { return nil }
       opened.add(1)
-      // Opened first for its files, then for listing. For a removed directory, some systems return an error, others
-      // an empty list.
+      // The subdirectory is opened first for its files, then for listing. If it was removed, some systems return an
+      // error, and others an empty list.
       guard opened.value == 2 else { return nil }
       #expect(rmdir(path) == 0)
       return saysSo ? .fail(.noSuchFileOrDirectory) : nil

@@ -137,7 +137,7 @@ import Testing
     try check(chmod(cache.path(""), 0o700), "chmod")
   }
 
-  /// P8: injected failures, so that it also runs as superuser.
+  /// P8: the failures are injected, so that the test also runs as superuser.
   @Test(arguments: [Errno.permissionDenied, .readOnlyFileSystem, .ioError]) func errorsCarryTheirCause(
     errno: Errno
   )

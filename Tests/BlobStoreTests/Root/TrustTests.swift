@@ -86,7 +86,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(6))
   }
 
-  /// P13, C2: such a record is removed like damaged ones, and a file that is not a record stays.
+  /// P13, C2: a record that strangers may write to is removed like a damaged one; a file that is not a record stays.
   @Test func aCollectionRemovesARecordThatStrangersMayWriteTo() throws {
     try makeRoot(0o755)
     let store = try cache.store()
@@ -103,7 +103,7 @@ import Testing
     #expect(try cache.files() == ["ke/kelp"])
   }
 
-  /// P13, G: the damage policies apply to such a record.
+  /// P13, G: the damage policies apply to a record that strangers may write to.
   @Test(arguments: [BlobStore.DamagePolicy.remove, .quarantine])
   func damagePoliciesActOnIt(policy: BlobStore.DamagePolicy) throws {
     try makeRoot(0o755)
@@ -131,7 +131,7 @@ import Testing
   }
 
   /// P14: under a sticky root that others may write to, they could remove records from a subdirectory that is not
-  /// sticky. The next change by its owner makes it sticky; before, its records are not trusted.
+  /// sticky. The next change by its owner makes it sticky; until then, its records are not trusted.
   @Test(arguments: ["store", "collect", "wipe"]) func anOpenSubdirectoryIsMadeSticky(change: String) throws {
     try makeRoot(0o1777)
     try cache.store().store(payload(5), for: "key")

@@ -31,7 +31,7 @@ import Testing
 
   private func packingThatIsSaid() throws -> BlobStore.Packing? { try BlobStore.settings(of: cache.root).packing }
 
-  /// The files that contain one record each.
+  /// Returns the files that contain one record each.
   private func recordFiles(in other: Cache? = nil) throws -> Set<String> {
     try (other ?? cache).files().filter { !$0.hasPrefix(".") }
   }
@@ -87,7 +87,7 @@ import Testing
     }
   }
 
-  /// SPTPersistentCache reads such directories and does not support packs.
+  /// SPTPersistentCache reads directories with this naming or format, and does not support packs.
   @Test(
     arguments: [
       (RecordNaming.verbatim, BlobStore.RecordFormat.checksummed), (.verbatim, .reference), (.encoded, .reference),
@@ -142,7 +142,7 @@ import Testing
     #expect(try !isFile("small", storedBy: store(Self.packs)))
   }
 
-  /// The control file of a new directory has not counted a record yet.
+  /// A directory stays new until its control file has counted a record.
   @Test(arguments: ["lock", "touch", "extend", "collect", "wipe"], [true, false])
   func whatFindsNothingLeavesADirectoryNew(operation: String, inAnotherStore: Bool) throws {
     try cache.makeDirectory("")
@@ -158,7 +158,7 @@ import Testing
     #expect(try packingThatIsSaid() == .upTo(8192))
   }
 
-  /// On network file systems, and where a mapping needs free space.
+  /// Packing is not turned on where memory is not shared: on network file systems, and if a mapping needs free space.
   @Test(arguments: [1, 2]) func whereMemoryIsNotSharedADirectoryIsNotTurnedToPacks(hazard: Int) throws {
     trace.onCall { call, _ in call == .volumeStatus ? .answer(hazard) : nil }
     #expect(try isFile("small", storedBy: store(Self.packs, files: trace.files)))
@@ -220,7 +220,7 @@ import Testing
     #expect(try store(nil).load("packed")?.payload == payload(100))
   }
 
-  // MARK: - What is said
+  // MARK: - Settings
 
   @Test(arguments: [BlobStore.Packing.off, .upTo(150)]) func theSettingsDecide(said: BlobStore.Packing) throws {
     try cache.makeDirectory("")
@@ -247,7 +247,7 @@ import Testing
     let later = try self.store(nil)
     #expect(try isFile("small", storedBy: later))
     #expect(try later.load("packed")?.payload == payload(100))
-    // One record, which now has its own file.
+    // The key still has one record, which now has its own file.
     try later.store(payload(40), for: "packed")
     #expect(try store.load("packed")?.payload == payload(40))
     #expect(try later.records().map(\.key?.string).sorted { $0 ?? "" < $1 ?? "" } == ["packed", "small"])

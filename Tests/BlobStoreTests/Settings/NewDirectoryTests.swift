@@ -79,7 +79,7 @@ import Testing
     #expect(try !cache.exists(Self.settingsFile))
   }
 
-  /// SPTPersistentCache reads such directories, too.
+  /// SPTPersistentCache, which arranges records by prefix, also reads directories with this naming or format.
   @Test(arguments: [(RecordNaming.verbatim, BlobStore.RecordFormat.checksummed), (.encoded, .reference)])
   func namesAndHeadersOfTheReferenceLieByPrefix(naming: RecordNaming, format: BlobStore.RecordFormat) throws {
     let store = try store {
@@ -99,7 +99,7 @@ import Testing
     #expect(try cache.files() == ["fo/foobar"])
   }
 
-  // MARK: - What a directory says
+  // MARK: - Settings and hints of a directory
 
   @Test(arguments: RecordArrangement.allCases) func theSettingsDecide(said: RecordArrangement) throws {
     try cache.makeDirectory("")
@@ -122,7 +122,7 @@ import Testing
     #expect(try cache.exists("v8/foobar"))
   }
 
-  /// A directory that another program has used, also if it is empty or its control file is lost.
+  /// The hint that another program has left decides the arrangement, even in an empty directory.
   @Test(arguments: RecordArrangement.allCases, [true, false])
   func theHintDecidesWhereSettingsSayNothing(arrangement: RecordArrangement, isEmpty: Bool) throws {
     try plant(arrangement)
@@ -131,7 +131,7 @@ import Testing
     #expect(try store.load("foobar")?.payload == (isEmpty ? nil : payload(5)))
     try store.store(payload(6), for: "foobar")
     #expect(try cache.bytes(#require(Self.places[arrangement])).count == 70)
-    // The hint is removed with the control file.
+    // The settings contain `spread`, too, because the hint is lost with the control file.
     #expect(try arrangementThatIsSaid() == (arrangement == .spread ? .spread : nil))
   }
 

@@ -196,7 +196,7 @@ import Testing
     #expect(try BlobStore.settings(of: cache.root) == settings)
   }
 
-  // MARK: - What follows
+  // MARK: - Effects of settings
 
   @Test func aFollowerTakesTheDirectorysSettings() throws {
     try cache.store { $0.limits.size = 5 << 20 }.store(payload(1), for: "key")

@@ -36,7 +36,7 @@ import Testing
         count += 1
         return count
       }
-      // The first lock is for creating the control file. If that fails, the second is the fallback without one.
+      // The directory is locked first to create the control file and, if that fails, again instead of the file.
       if count == (isFull ? 2 : 1) { #expect(throws: Never.self) { try other.lock("key") } }
       return nil
     }

@@ -24,7 +24,7 @@ import Testing
   private func store(_ keys: Range<Int>, in store: BlobStore) throws {
     for key in keys {
       try store.store(payload(36), for: "\(key) key", ttl: .seconds(100_000))
-      // A record that is stored during a collection may be counted twice until the next one.
+      // A record that is stored during a collection may be counted twice until the next collection.
       store.waitForCollection()
       cache.clock.advance(by: 1)
     }
@@ -101,7 +101,7 @@ import Testing
     #expect(try store.usageEstimate()?.records == 8)
   }
 
-  /// M2: an unreadable record is counted by its size and does not prevent counting.
+  /// M2: a damaged record that was counted as unlocked is subtracted as unlocked when it is removed or replaced.
   @Test(arguments: Damage.allCases.filter { $0.showsInHeader && $0 != .abandonedStream }, [true, false])
   func aDamagedRecordThatIsCountedAsUnlockedLeavesAsThat(damage: Damage, isReplaced: Bool) throws {
     let store = try cache.store()

@@ -32,7 +32,7 @@ import Testing
       place = store.generationPlace(after: nil)
     }
 
-    /// A Boolean value that indicates whether a memory hit is valid while the root is not due for a check.
+    /// Returns whether a memory hit is valid while the root is not due for a check.
     func answers(isUse: Bool = true) throws -> Bool {
       let hit = MemoryHit(byteCount: 5, isUse: isUse, at: store.configuration.now())
       for _ in 0..<100 {
@@ -81,7 +81,7 @@ import Testing
     #expect(!next.answersAtOnce(MemoryHit(byteCount: 5, isUse: true, at: cache.clock.now), ofDigest: 1, in: 2))
   }
 
-  /// Also a control file that was opened after the store had closed the root.
+  /// A control file that is opened after its root was replaced is not in force either.
   @Test func aRootThatIsReplacedEndsIt() throws {
     let kept = try Kept(cache.store())
     let other = try cache.store()

@@ -10,7 +10,7 @@
 
   /// Spec/Semantics.md, C15, and Spec/ControlFile.md, "Marks": collections after other processes were killed.
   @Suite struct KilledProcessTests {
-    /// A header change is on disk but was not recorded in the marks, immediately after a collection.
+    /// A process is killed after it has written a header, just after a collection, and before it updates the marks.
     @Test(.timeLimit(.minutes(30))) func aKilledChangeOfAHeaderHidesNothing() async {
       await #expect(processExitsWith: .success) {
         for change in HeaderChangeScene.allCases {

@@ -12,7 +12,7 @@ import Testing
   /// An upper bound of the system calls of any of these operations.
   private static let mostCalls = 120
 
-  /// Caches for one run each, old enough to be marked.
+  /// Returns caches for one run each, whose last changes are old enough for marks.
   private func settledCaches(_ change: HeaderChangeScene? = nil) throws -> [Cache] {
     let caches = try (0..<Self.mostCalls).map { _ in
       let cache = try Cache()
@@ -23,7 +23,7 @@ import Testing
     return caches
   }
 
-  /// Performs an action before each call, one per run, until the number exceeds the calls.
+  /// Performs an action before one call of each run, starting with the first call, until a run has no further call.
   private func atEachCall(
     _ caches: [Cache], _ run: (Cache, Files, _ isOver: @escaping @Sendable () -> Bool) throws -> Void,
     _ action: @escaping @Sendable (Cache) throws -> Bool

@@ -28,7 +28,7 @@ import Testing
     return store
   }
 
-  /// The files that a collection opens to examine them.
+  /// Collects, and returns the files that the collection opens to examine them, and its report.
   private func opened(
     _ change: (inout BlobStore.Configuration) -> Void = { _ in }, _ options: BlobStore.CollectionOptions = .init()
   ) throws -> (files: Set<String>, report: BlobStore.CollectionReport) {
@@ -106,7 +106,7 @@ import Testing
     #expect(report.expired == 1)
   }
 
-  /// C15: a record whose file has grown in place, which does not change the subdirectory's change time.
+  /// C15: a file that grows in place ends the mark, although the subdirectory's change time is unchanged.
   @Test func aGrownFileEndsTheMark() throws {
     let store = try cache.store()
     try store.store(payload(36), for: "key", ttl: .seconds(1_000_000), extendedData: payload(1))
@@ -165,7 +165,7 @@ import Testing
     #expect(try opened().files == ["key", "other"])
   }
 
-  /// C15: a file that is a record in one naming may not be one in another.
+  /// C15: a file that is a record with one naming is not necessarily a record with another.
   @Test func marksAreOfOneNaming() throws {
     _ = try marked()
     #expect(try opened { $0.layout.naming = .verbatim }.files == ["key", "other"])
@@ -246,7 +246,7 @@ import Testing
     }
     #expect(seen.count == 40)
     #expect(Set(seen) == Set(names))
-    // A second round in the same order.
+    // The second round visits the records in the same order.
     #expect(try collector.collect(BlobStore.CollectionOptions(maximumTime: .zero)).examined == 1)
     #expect(try collector.collect(BlobStore.CollectionOptions(maximumTime: .seconds(1000))).wasCutShort == false)
   }

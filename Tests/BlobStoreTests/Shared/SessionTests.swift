@@ -82,7 +82,7 @@ import Testing
     #expect(try store.lock("key") == .done)
   }
 
-  /// A packed store waits for a session, too; packed records are read without one.
+  /// A store into a pack waits for a session, too; packed records are read without one.
   @Test func withAllSessionsTakenNothingIsPacked() throws {
     func packing() throws -> BlobStore {
       try cache.store {
@@ -122,7 +122,7 @@ import Testing
     withExtendedLifetime(locks) {}
   }
 
-  /// Version 3 of the control file used one byte per stripe, as do file systems without shared memory.
+  /// Version 3 of the control file had a lock byte per stripe, which processes without shared memory still use.
   @Test func aProgramThatLocksBytesExcludesSessions() throws {
     let earlier = try control()
     #expect(try earlier.tryLock(bytes: ControlLayout.stripeByte(of: 77)))

@@ -9,14 +9,14 @@ import Testing
 /// Spec/Semantics.md, S10, K: many threads and few keys.
 @Suite struct ThreadTests {
   static let threadCount = 8
-  // The thread sanitizer is ten times as slow, and reports a false race if both sides are run.
+  // The thread sanitizer makes the tests ten times as slow, so they perform fewer operations.
   #if THREAD_SANITIZER
     static let operationCount = 60
   #else
     static let operationCount = 600
   #endif
 
-  /// A payload that identifies its key and contains a checksum.
+  /// Returns a payload that contains its key and a seed, from which the rest of its bytes can be checked.
   private static func describe(_ key: String, _ generator: inout SeededGenerator) -> Data {
     let seed = generator.next()
     let head = Data("\(key) \(seed)\n".utf8)

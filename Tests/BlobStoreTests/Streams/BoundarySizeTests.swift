@@ -22,7 +22,7 @@ import Testing
 
   private func content() throws -> Data { try Data(contentsOf: URL(filePath: output.string)) }
 
-  /// The ranges between all boundaries, in the payload and beyond its end.
+  /// Returns the ranges between any two boundaries of a payload.
   private func ranges(_ byteCount: Int) -> [Range<Int>] {
     let ends = Set((Self.sizes + [byteCount / 2, byteCount - 1, byteCount]).filter { (0...byteCount).contains($0) })
     return ends.flatMap { start in ends.filter { $0 >= start }.map { start..<$0 } }
@@ -90,7 +90,7 @@ import Testing
       #expect(blob.payload.count == byteCount)
     }
 
-    /// The page faults of this thread.
+    /// Returns the number of page faults of this thread.
     private static func faults() -> Int {
       var usage = rusage()
       let thisThread: Int32 = 1

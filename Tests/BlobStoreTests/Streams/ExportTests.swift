@@ -20,7 +20,7 @@ import Testing
     try FileManager.default.contentsOfDirectory(atPath: cache.outside.path.string).sorted()
   }
 
-  // MARK: Out
+  // MARK: Exports
 
   /// Y30: exports of the payload without its header, and of ranges.
   @Test(
@@ -120,7 +120,7 @@ import Testing
     #expect(try outsideNames() == ["cache", "output"])
   }
 
-  // MARK: In
+  // MARK: Stores from files
 
   private func makeSource(_ bytes: Data) throws -> FilePath {
     let source = cache.outside.path.appending("source")
@@ -249,7 +249,7 @@ import Testing
     #expect(try cache.files().isEmpty)
   }
 
-  /// A pipe that contains the bytes and ends after them.
+  /// Returns a pipe that contains the bytes and ends after them.
   private func pipe(_ bytes: Data) throws -> FileDescriptor {
     let (readEnd, writeEnd) = try FileDescriptor.pipe()
     try OwnedThread {

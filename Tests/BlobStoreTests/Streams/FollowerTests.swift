@@ -153,7 +153,7 @@ import Testing
     #expect(try follow(follower).bytes == payload(100))
   }
 
-  // MARK: Writers that do not go on
+  // MARK: Writers that stall or stop
 
   /// Y21: a stalled writer results in an error, after which the follower can continue.
   @Test(arguments: Place.allCases) func aStalledWriterIsAnError(place: Place) throws {
@@ -226,7 +226,7 @@ import Testing
     #expect(try store.openFollower(for: "key") == nil)
   }
 
-  // MARK: Changes meanwhile
+  // MARK: Concurrent changes
 
   /// Y23: a blob that was replaced or removed is followed to its end.
   @Test(arguments: Place.allCases, ["stored", "removed", "wiped"]) func aFollowerKeepsItsBlob(

@@ -48,7 +48,7 @@ import Testing
     case .extended:
       for size in [4000, 1] { try store.setExtendedData(payload(size, 4), for: "key") }
     case .binFilled:
-      // The file is moved to the bin, where stores of the same size search for one.
+      // The file is moved to the bin, where stores of the same size search for a file to overwrite.
       try store.remove("key")
       for number in 0..<8 { try store.store(payload(Self.byteCount, 5), for: BlobKey("other \(number)")) }
       for number in 0..<8 { try store.remove(BlobKey("other \(number)")) }
@@ -77,7 +77,7 @@ import Testing
   @Test func mappedBytesStayUnderManyChanges() throws {
     let store = try cache.store()
     var generator = SeededGenerator(seed: SeededGenerator.announcedSeed(for: "mappedBytesStayUnderManyChanges"))
-    // Without the changes that check counts or require the record that an earlier change may have removed.
+    // Some changes are left out, because they check counts or require a record that the first change may have removed.
     let changes = Change.allCases.filter { ![.expired, .evicted, .trimmed, .verified].contains($0) }
     for round in 0..<20 {
       let first = payload(Self.byteCount, UInt64(100 + round))

@@ -14,7 +14,7 @@ import Testing
 
   init() throws { cache = try Cache() }
 
-  /// A41: a turn with small pieces ends after a number of reads, even if more data is available.
+  /// A41: a turn of a source with small pieces ends after 64 reads, even if more data is available.
   @Test func aTurnTakesSoManyReads() throws {
     let store = try cache.store()
     var ends: [CInt] = [-1, -1]
@@ -33,7 +33,7 @@ import Testing
     #expect(try store.load("key")?.payload == Data(repeating: 7, count: 100))
   }
 
-  /// A41: a turn ends after a mebibyte.
+  /// A41: a turn of a source ends after a mebibyte.
   @Test func aTurnTakesAMebibyte() throws {
     let store = try cache.store()
     let path = cache.outside.path.appending("file")
@@ -93,7 +93,7 @@ import Testing
     try store.store(
       contentsOf: path, for: "key", locks: durability == .full ? .none : .one, visibility: visibility, moving: true)
     trace.onCall(nil)
-    // The record, its directory and the parent directory.
+    // The syncs are those of the record, its directory and the parent directory.
     let order = syncs.withLock { $0 }
     #expect(order.filter { $0 }.count >= 3 && order.last == false && order.filter { !$0 }.count == 1)
   }

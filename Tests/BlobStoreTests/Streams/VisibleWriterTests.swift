@@ -132,7 +132,7 @@ import Testing
     #expect(try cache.files() == ["ke/key"])
   }
 
-  // MARK: Changes meanwhile
+  // MARK: Concurrent changes
 
   /// Y15: a concurrently stored blob is not replaced.
   @Test(arguments: [true, false]) func aStoreMeanwhileWins(isCommitted: Bool) throws {
@@ -211,7 +211,7 @@ import Testing
     #expect(try other.lock("key") == .done)
   }
 
-  // MARK: What others make of it
+  // MARK: Other operations on a stream
 
   /// Y16, C5a: a stream is not damage, and is not removed by collections, policies or `removeAll(.unlocked)`.
   @Test(arguments: BlobStore.DamagePolicy.allCases) func aStreamIsLeftAlone(policy: BlobStore.DamagePolicy) throws {
@@ -270,7 +270,7 @@ import Testing
       $0.limits.collectsOnStore = true
     }
     let big = payload(1_000_000)
-    // As many as fit in 17 MiB, which is the limit and its tolerance, less a hundredth of a MiB.
+    // The blobs fill 17 MiB, which is the limit and its tolerance, less a hundredth of a MiB.
     for key in 0..<17 {
       try store.store(big, for: BlobKey("\(key)"), locks: .one)
       store.waitForCollection()

@@ -16,7 +16,7 @@ extension BetweenCalls {
     try cache.store(files: trace.files, change)
   }
 
-  /// Performs an action immediately before the first such call with a path that ends with the suffix.
+  /// Performs an action immediately before the first call of a kind whose path ends with the suffix.
   func before(_ call: SystemCall, at suffix: String = "", _ action: @escaping @Sendable () throws -> Void) {
     let trace = trace
     trace.onCall { found, path in

@@ -64,7 +64,7 @@ private struct EagerLog: LogHandler {
   func log(event: LogEvent) {}
 }
 
-// MARK: - Past the store
+// MARK: - File access that bypasses the store
 
 struct CallFailure: Error {
   let call: String
@@ -75,7 +75,7 @@ func check(_ result: Int32, _ call: String) throws {
   if result != 0 { throw CallFailure(call: call, errno: errno) }
 }
 
-/// The state of a file by `lstat`, and the content that must not change.
+/// The state of a file as reported by `lstat`, and its content if it is not too large.
 struct FileState: Hashable {
   let mode: UInt32
   let owner: UInt32
@@ -165,8 +165,8 @@ extension Cache {
     try FileManager.default.createDirectory(atPath: path(name), withIntermediateDirectories: true)
   }
 
-  /// The state of every file below the parent of the cache, by relative path, except for the recycling bin and for
-  /// the control file and the file of uses, which change with every count.
+  /// Returns the state of every file below the parent of the cache, by relative path, except for the recycling bin,
+  /// the control file, and the file of uses. The latter two change with every count.
   func snapshot() throws -> [String: FileState] {
     var states: [String: FileState] = [:]
     for name in try FileManager.default.subpathsOfDirectory(atPath: outside.path.string) {
@@ -176,7 +176,7 @@ extension Cache {
     return states
   }
 
-  /// The paths of all files below the root that are not directories, except for those in the recycling bin.
+  /// Returns the paths of all files below the root, except for directories and files in the recycling bin.
   func files() throws -> Set<String> {
     guard try fileState(root.string) != nil else { return [] }
     return Set(
@@ -258,7 +258,7 @@ extension Cache {
   }
 }
 
-/// A payload of this size; the size of its record is 64 bytes more.
+/// Returns a payload of this size; the size of its record is 64 bytes more.
 func payload(_ byteCount: Int, _ seed: UInt64 = 1) -> Data {
   var generator = SeededGenerator(seed: seed)
   return Data(generator.bytes(byteCount))

@@ -48,7 +48,7 @@ struct FaultRun {
     // Creating the root is covered once.
     guard script.name != FaultScript.all.first?.name || durability != .full else { return }
     try FileManager.default.createDirectory(atPath: root.string, withIntermediateDirectories: false)
-    // Wider than the process's mask, so that permissions are set explicitly.
+    // The wider mode is not permitted by the process's mask, so permissions have to be set explicitly.
     try FileManager.default.setAttributes(
       [.posixPermissions: durability == .full ? 0o770 : 0o700], ofItemAtPath: root.string)
     guard script.name != FaultScript.all.first?.name, let controlFile = try? Self.controlFile.get() else { return }
@@ -304,7 +304,7 @@ extension FaultRun {
     // Without space for a control file, the directory is locked instead.
     if errno == .noSpace || errno == .diskQuotaExceeded, makesControlFile(call, calls) { return true }
     switch (operation, expected) {
-    // The touch after a load, and the policy for damage that the load reports.
+    // A load succeeds if only its touch fails, and reports damage even if the policy for damage fails.
     case (.load, .blob), (.read, .blob), (_, .failure(.damaged)): return true
     // A follower's read is repeated when its data is awaited.
     case (.storeVisibly(let key, _, _, _), _):

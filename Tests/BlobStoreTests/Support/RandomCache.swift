@@ -81,7 +81,7 @@ struct RandomCache {
   }
 }
 
-// MARK: - Chance
+// MARK: - Random content
 
 extension RandomCache {
   private mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &generator) < percent }

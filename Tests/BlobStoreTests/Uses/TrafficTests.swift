@@ -74,7 +74,7 @@ import Testing
     return traffic
   }()
 
-  /// Each counter of a remote tier is shared by all processes, starting with the first store.
+  /// The counters of a remote tier are shared by all processes, and exist from the first store on.
   @Test func aRemoteTierIsCounted() throws {
     let store = try cache.store()
     _ = try store.load("missing")
@@ -116,7 +116,7 @@ import Testing
     #expect(try store.recentPasses().first?.hits == 0)
   }
 
-  /// C17: evicted records by cause, and their lifetimes.
+  /// C17: evicted records are counted by the cause of the eviction, and their ages are averaged.
   @Test func evictionsAreCountedByCause() throws {
     let store = try cache.store()
     func fill() throws {

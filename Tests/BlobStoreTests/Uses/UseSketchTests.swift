@@ -18,7 +18,7 @@ import Testing
 
   private func store() throws -> BlobStore { try cache.store { $0.limits.size = 1 << 30 } }
 
-  /// The sketch that a store has mapped after its first record.
+  /// Stores a first record, and returns the sketch that the store has mapped.
   private func sketch(of store: BlobStore) throws -> UseSketch {
     try store.store(payload(10), for: "first")
     let open = try #require(try store.core.root.opened())
@@ -26,7 +26,7 @@ import Testing
     return try #require(store.core.uses.withSketch(of: control, in: open) { $0 })
   }
 
-  /// A new file with this number of blocks and its own mapping.
+  /// Returns the sketch of a new file with this number of blocks, in its own mapping.
   private func sketch(blocks: Int, words: @escaping @Sendable () -> [UInt64]? = { nil }) throws -> UseSketch {
     let store = try store()
     try store.store(payload(10), for: "first")
@@ -86,7 +86,7 @@ import Testing
     #expect(try cache.exists(".blobcache-uses") == false)
   }
 
-  /// C32: a foreign file with its name is not replaced.
+  /// C32: a foreign file with the name of the file of uses is not replaced.
   @Test func aLinkInItsPlaceStays() throws {
     try cache.store().store(payload(10), for: "first")
     let link = cache.path(".blobcache-uses")

@@ -14,7 +14,7 @@ import Testing
 
   init() throws { cache = try Cache() }
 
-  /// The result as text, and the receipt of the lookup.
+  /// Performs a nonblocking lookup, and returns its result as text and its receipt.
   private func look(
     _ key: BlobKey = "key", touching: Bool = true, tellsAbsence: Bool = true, in store: BlobStore
   ) throws -> (answer: String, receipt: LoadReceipt) {
@@ -58,7 +58,7 @@ import Testing
 
   private let cachedCalls: [SystemCall] = [.openCached, .status, .readCached, .close]
 
-  // MARK: What is answered
+  // MARK: Lookups with a result
 
   @Test(arguments: [0, 1, 8192, 8193, 256 << 10]) func aRecordInMemoryIsAnswered(byteCount: Int) throws {
     let store = try tracedStore()
@@ -140,7 +140,7 @@ import Testing
     #expect(try header(in: store) == "1 bytes")
   }
 
-  // MARK: What is left to the ordinary look
+  // MARK: Lookups without a result
 
   @Test func aStoreThatHasOpenedNothingAsksNothing() throws {
     try cache.store().store(payload(1), for: "key")

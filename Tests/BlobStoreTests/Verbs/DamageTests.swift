@@ -215,7 +215,7 @@ import Testing
     #expect(report.soundRecords == 1 && report.damagedFiles == 0)
   }
 
-  /// Every truncation, and several extensions.
+  /// Every truncation of a record file, and several extensions of it, are detected.
   @Test func noTruncatedRecordIsTakenForGood() throws {
     let cache = try Cache()
     let store = try cache.store()
@@ -230,7 +230,7 @@ import Testing
     expect(.damaged) { _ = try store.load("key") }
   }
 
-  /// A record with the name of another key.
+  /// A record under the file name of another key is detected.
   @Test func exchangedRecordsAreNotTakenForGood() throws {
     let cache = try Cache()
     let store = try cache.store()

@@ -19,7 +19,7 @@ import Testing
   private let publicationInVain =
     ["\(SystemCall.publication) record"] + (SystemCall.hasUnnamedFiles ? ["linkUnnamed file"] : [])
 
-  /// The calls relevant to durability, with `file` for a temporary file and names for the others.
+  /// Returns the calls relevant to durability, with `file` for a temporary file and names for the others.
   private func calls(of body: () throws -> Void) rethrows -> [String] {
     _ = trace.take()
     try body()
@@ -41,7 +41,7 @@ import Testing
 
   private func store(_ durability: BlobStore.Durability) throws -> BlobStore {
     let store = try cache.store(files: trace.files) { $0.durability = durability }
-    // The syncs of a new root are done by this store.
+    // The first store syncs the new root, so that the syncs of the root do not appear in the tests.
     try store.store(payload(1), for: "other")
     return store
   }

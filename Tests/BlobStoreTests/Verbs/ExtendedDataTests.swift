@@ -14,7 +14,7 @@ import Testing
 
   private static let longKey = BlobKey("https://example.com/" + String(repeating: "long/", count: 60))
 
-  /// The rule that a damaged record violates.
+  /// Returns the rule that a damaged record violates, according to the error of `body`.
   private func recordError(_ body: () throws -> Void) -> RecordError? {
     do {
       try body()
@@ -29,7 +29,7 @@ import Testing
   /// Sizes around the limits at which the method of reading changes.
   private static let sizes = [0, 1, 900, 940, 960, 8150, 8192, 100_000, 1 << 20, (1 << 20) + 1]
 
-  /// H1: for keys in file names and keys in records.
+  /// H1: extended data are returned with the blob, whether the key is in the file name or in the record.
   @Test(arguments: sizes, [1, 24, 4096]) func extendedDataComeBackWithTheBlob(size: Int, dataByteCount: Int) throws {
     for key in ["key", Self.longKey] {
       for isOrdinary in [true, false] {
@@ -45,7 +45,7 @@ import Testing
     }
   }
 
-  /// H1: also for payloads from a descriptor.
+  /// H1: a blob whose payload comes from a file may have extended data, too.
   @Test func contentsHaveExtendedData() throws {
     let file = cache.outside.path.appending("input")
     try payload(300_000).write(to: URL(filePath: file.string))
@@ -133,7 +133,7 @@ import Testing
     }
   }
 
-  /// N7, U2: with every naming that stores keys in records.
+  /// N7, U2: keys that are stored in records are listed, with every naming that stores them there.
   @Test(arguments: [RecordNaming.encoded, .sha256], RecordArrangement.allCases)
   func keptKeysAreListed(naming: RecordNaming, arrangement: RecordArrangement) throws {
     let store = try cache.store { $0.layout = .init(naming: naming, arrangement: arrangement) }
@@ -159,7 +159,7 @@ import Testing
     let (key, other) = (Self.longKey, BlobKey(Self.longKey.string + "other"))
     try store.store(payload(size), for: key)
     try store.store(payload(size), for: other)
-    // The complete extension of the other record, in this record's file.
+    // The complete extension of the other record is written to this record's file.
     var header = try #require(try store.header(for: key))
     let tail = RecordExtension(key: other).encoded
     header.extensionEnd = UInt32(tail.count)
@@ -223,7 +223,7 @@ import Testing
     #expect(try store.load("key")?.extendedData == payload(5))
   }
 
-  /// H1, N7: for blobs that are written and read in pieces.
+  /// H1, N7: blobs that are written and read in pieces have extended data and long keys, too.
   @Test(arguments: ["key", longKey], [nil, 300_000] as [Int64?]) func streamsHaveThem(
     key: BlobKey, expectedSize: Int64?
   ) throws {

@@ -47,7 +47,7 @@ import Testing
     try store.load(key, touching: false).map { String(decoding: $0.payload, as: UTF8.self) }
   }
 
-  /// The outcome for each file, and the report.
+  /// Imports, and returns the outcome for each file and the report.
   private func importing(
     _ options: BlobStore.ImportOptions
   ) throws -> (findings: [String], report: BlobStore.ImportReport) {

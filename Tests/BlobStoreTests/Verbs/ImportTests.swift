@@ -262,7 +262,7 @@ extension ImportTests {
     #expect(try store.header(for: "acbd18db4cc2f85cedef654fccc4a4d8.png")?.ttl == ttl)
   }
 
-  /// In the year 2201, which every file system can represent.
+  /// The date is in the year 2201, which every file system can represent.
   @Test func aDateInTheDistantFutureIsNever() throws {
     try write("image", to: "image", age: cache.now - 7_300_000_000)
     #expect(try store.importFiles(from: source.path, BlobStore.ImportOptions(format: .kingfisher)).withoutExpiry == 1)
@@ -316,7 +316,7 @@ extension ImportTests {
     try body()
   }
 
-  /// The depth exceeds the size of a thread's stack and the number of a process's descriptors.
+  /// The tree is deeper than a recursion on a thread's stack, or a descriptor for each level, would permit.
   @Test func theDepthOfATreeTakesNoStackAndFewDescriptors() throws {
     let depth = 4000
     let store = try cache.store { $0.layout.naming = .sha256 }

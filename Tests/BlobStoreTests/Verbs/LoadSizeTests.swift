@@ -36,7 +36,7 @@ import Testing
     #expect(plan.transfers > 1)
   }
 
-  /// L6: also if the maximum is smaller than the first read, or larger than any file.
+  /// L6: the maximum applies even if it is smaller than the first read, or larger than any file.
   @Test(arguments: [true, false], [0, 1, 959, 960, 8192, 8193, .max])
   func noMoreThanTheMaximumIsLoaded(isOrdinary: Bool, maximum: Int64) throws {
     let writer = try cache.store()

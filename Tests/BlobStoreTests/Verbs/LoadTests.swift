@@ -65,7 +65,7 @@ import Testing
     #expect(try cache.header("ke/key").updateTime == stored + 1)
   }
 
-  /// L3: the payload and the file stay unchanged.
+  /// L3: the header is written in place; the payload and the inode of the file are unchanged.
   @Test func touchOfALoadWritesTheHeaderInPlace() throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files)
@@ -321,7 +321,7 @@ import Testing
     #expect(error?.errno == .permissionDenied)
   }
 
-  /// L8: the record might be a candidate.
+  /// L8: a file that cannot be read is an error, because its record might be a candidate.
   @Test(arguments: [Errno.tooManyOpenFiles, .tooManyOpenFilesInSystem, .noMemory, .ioError, .staleNFSFileHandle])
   func fileThatCannotBeReadIsAnError(errno: Errno) throws {
     let trace = CallTrace()

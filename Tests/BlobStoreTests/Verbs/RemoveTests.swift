@@ -135,7 +135,7 @@ import Testing
   let cache: Cache
   let store: BlobStore
 
-  /// Records: live, expired, locked, locked and expired, damaged, of a later version; files: temporary, foreign.
+  /// Creates records (live, expired, locked, locked and expired, damaged, of a later version) and other files.
   init() throws {
     cache = try Cache()
     store = try cache.store()

@@ -270,7 +270,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(5))
   }
 
-  /// From a path, and from a nonblocking descriptor.
+  /// The blob is stored from a path. A missing file is an error, and leaves the old blob.
   @Test func storesAFileByItsPath() throws {
     let store = try cache.store()
     let source = cache.outside.url("source")

@@ -108,7 +108,7 @@ import Testing
       let crashes = PossibleFaults.crashes(checker.calls).filter(\.kills)
       var pairs: [(Fault, FaultOperation, Int)] = []
       for crash in crashes {
-        // A shorter sequel ends as if no fault occurred, and is checked as well.
+        // A sequel with fewer calls ends without a fault, and is checked as well.
         for sequel in sequels { for call in 1...24 { pairs.append((crash, sequel, call)) } }
       }
       let chosen = pairs.sampled(6, long: 1000, &generator)

@@ -137,7 +137,7 @@ import Testing
       if !allowed.contains(state) { found.append("\(when): \(state), not one of \(allowed)") }
       let audit = try directory.audit()
       found += (flaws + audit.flaws).map { "\(when): \($0)" }
-      // Another index would include every complete record in the packs, published or not.
+      // A rebuilt index would include every complete record in the packs, published or not.
       let newest = audit.newest[PackScenario.subject].map {
         KeyState.record(
           payload: PayloadDigest.of($0.payload), refCount: $0.header.refCount, ttl: $0.header.ttl,

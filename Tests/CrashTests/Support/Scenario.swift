@@ -64,7 +64,7 @@ extension StartState {
     try store("x", PayloadName("x", 100), age: 50, locks: 1)
     try store("gone", PayloadName("gone", 400), age: 10_000, locks: 0)
     if Self.warm.contains(self) {
-      // Their digests are low, so any key's record may overwrite them.
+      // The digests of these keys are low, so a record of any key may overwrite their files.
       let dead = [("bea", 4500), ("beb", 8000), ("bec", 600), ("bed", 2500), ("bef", 3500)]
       for (key, byteCount) in dead { try store(key, PayloadName("warm", byteCount), age: 50, locks: 0) }
       var settings = StoreSettings(directory: FilePath(directory))

@@ -31,7 +31,7 @@ enum OddKind: String, CaseIterable {
       try cache.write([1], to: path.appending("file"))
     case .fifo: try cache.require(path.withPlatformString { mkfifo($0, 0o600) }, "mkfifo")
     case .unixSocket:
-      // A socket address has a short path.
+      // A socket address has room for a short path only, so the socket is created outside and moved.
       let made = cache.outside.appending("socket")
       try Self.makeSocket(at: made)
       try cache.require(

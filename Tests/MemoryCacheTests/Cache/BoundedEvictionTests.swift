@@ -67,7 +67,7 @@ import Testing
       #expect(cache.contains(-1))
     }
     cache.limits = MemoryCacheLimits(cost: 10)
-    // One batch of the call that lowers the limit, and one of the other call.
+    // Each of the two calls has at most one batch that is not reported yet.
     #expect(watcher.greatest <= 2 * Self.most)
     #expect(cache.totalCost == 10)
     cache.checkInvariants()
@@ -86,7 +86,7 @@ import Testing
     watcher.forget()
   }
 
-  /// The spared entry may have been removed before the lock is taken again, together with all others.
+  /// The entry that is spared may be removed, alone or with all others, before the lock is taken again.
   @Test(arguments: EvictionPolicy.allCases, [true, false])
   func dearValueThatIsRemovedMeanwhile(policy: EvictionPolicy, removesAll: Bool) {
     let watcher = Watcher()

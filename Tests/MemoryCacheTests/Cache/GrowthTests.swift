@@ -19,7 +19,7 @@ import Testing
     return configuration
   }
 
-  /// The monitor's periodic checks are an hour apart, so growth has requested every release.
+  /// Returns a monitor whose periodic checks are an hour apart, so that only growth can cause a release.
   private func monitor(_ system: FakeSystem, _ files: Files = Files()) -> MemoryPressureMonitor {
     system.monitor(files, period: .seconds(3600))
   }

@@ -107,7 +107,7 @@ import Testing
       if level == .critical { break }
       try system.write("sys/fs/cgroup/memory.current", "99\n")
     }
-    // A lasting level is reported repeatedly, and it lasts on a busy machine.
+    // A level is reported repeatedly as long as it lasts, and it may last long on a busy machine.
     #expect(levels.count > 1)
     #expect(levels.dropLast().allSatisfy { $0 == .warning })
     withExtendedLifetime(subscription) {}

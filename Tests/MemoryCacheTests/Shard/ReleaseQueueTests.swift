@@ -39,7 +39,7 @@ struct ReleaseQueueTests {
     case .criticalPressure: cache.respond(to: .critical)
     case .removeWhere: cache.removeAll { _ in true }
     case .removeWhereOfOthers:
-      // The enumeration retains them while another call removes them.
+      // The enumeration retains the entries while another call removes them.
       cache.removeAll { entry in
         if entry.key % 256 == 0 { cache.removeAll() }
         return false
@@ -60,7 +60,7 @@ struct ReleaseQueueTests {
   }
 }
 
-/// The queues on which values were released.
+/// Counts the values that were released on the configured queue, and elsewhere.
 private final class Releases: Sendable {
   let there = Atomic(0)
   let elsewhere = Atomic(0)

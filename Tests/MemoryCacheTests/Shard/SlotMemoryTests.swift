@@ -75,7 +75,7 @@ import Testing
     #expect(cache.keys() == Array(before.prefix(Self.count / 2)))
   }
 
-  /// The frequencies survive the move.
+  /// The sketch's counts survive when entries move to other slots.
   @Test func whatIsAskedForOftenIsStillKnown() {
     let cache = MemoryCache<Int, Int>(
       .test(clock, limits: MemoryCacheLimits(count: 4_000), policy: .wTinyLFU))

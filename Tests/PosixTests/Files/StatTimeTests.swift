@@ -37,7 +37,7 @@ import Testing
     #expect(status.modificationNanoseconds == expected)
   }
 
-  /// The milliseconds after which a further change gets another time.
+  /// A time is past once enough milliseconds have passed that a further change would get another time.
   @Test(arguments: [
     (5_000_000_001, 100, false), (5_000_000_001, 101, true), (5_000_000_001, -1, false), (5_000_000_000, 2500, false),
     (5_000_000_000, 2501, true), (-5_000_000_001, 101, true),
@@ -48,7 +48,7 @@ import Testing
     #expect(Stat.isSurelyPast(time, at: now) == (isPast && time % 1_000_000_000 != 0))
   }
 
-  /// The nanoseconds from a file's time to a tick after which a further change gets another time.
+  /// A time is past if the tick is so many nanoseconds later that a further change would get another time.
   @Test(arguments: [
     (5_000_001_001, 1000, false), (5_000_001_001, 1001, true), (5_000_001_001, -1, false),
     (5_000_001_000, 10_000_000, false), (5_000_001_000, 10_000_001, true), (5_000_000_000, 5_000_000_000, false),

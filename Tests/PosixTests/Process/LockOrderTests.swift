@@ -42,7 +42,7 @@ import Testing
     #expect(locks == LockOrder.Held())
   }
 
-  /// Locks belong to a thread, and a caller's closure runs as if it held none: otherwise these trap in debug builds.
+  /// A caller's closure runs as if its thread held no locks. Otherwise, these calls would trap in debug builds.
   @Test func aCallersCodeStandsOutsideOfTheOrder() {
     let inner = Lock(0, rank: .mutex)
     let outer = Lock(0, rank: .collection)

@@ -89,7 +89,7 @@ struct CrashScript: CustomStringConvertible, Sendable {
     store("x", 100, age: 50, locks: 0)
     store("gone", 400, age: 10_000, locks: 0)
     if start.isWarm {
-      // One is shorter, one longer, one of another class. Digests are low, so any key's record may overwrite them.
+      // These files differ in size and class. Their keys have low digests, so any key's record may overwrite them.
       for (key, byteCount) in [("bea", 4500), ("beb", 8000), ("bec", 10), ("bed", 3900)] {
         store(key, byteCount, age: 50, locks: 0)
         var settings = settings(top)

@@ -98,8 +98,8 @@ struct CrashStateChecker {
     return ["\(load) of \(state[key]) answers \(result)"]
   }
 
-  /// Spec/Semantics.md, L5: an expired record is not found, whatever else is wrong with it. A name may refer to a
-  /// file with an earlier record of another key. An enumeration, which like a load checks expiry first, reports it.
+  /// Spec/Semantics.md, L5: an expired record is not found, whatever else is wrong with it. A name may refer to another
+  /// key's earlier record. An enumeration, which also checks expiry first, reports it as expired.
   private func hasExpired(_ key: String, _ store: BlobStore) throws -> Bool {
     try store.records().contains { $0.key?.string == key && $0.state == .expired }
   }

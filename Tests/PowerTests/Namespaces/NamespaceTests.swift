@@ -6,10 +6,10 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/ControlFile.md, "Sessions": processes with equal numbers in different namespaces, such as containers that
+/// Spec/ControlFile.md, "Sessions": processes with equal process IDs in different namespaces, such as containers that
 /// share a directory.
 @Suite struct NamespaceTests {
-  /// The worker has the number 1 in its namespace, and ends with its launcher.
+  /// The worker has the process ID 1 in its namespace, and ends with its launcher.
   private static let launcher = ["unshare", "--pid", "--fork", "--kill-child", "--"]
 
   @Test(.canUnshare, arguments: [false, true]) func processesOfOneNumberAreKeptApart(packs: Bool) throws {

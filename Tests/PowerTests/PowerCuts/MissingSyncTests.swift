@@ -3,7 +3,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Tests the harness.
+/// Tests the planted bugs of the power cut tests.
 @Suite struct MissingSyncTests {
   /// Only the syncs are missing: a stored record is found, even in a new directory.
   @Test func whatIsStoredWithoutASyncIsFound() throws {

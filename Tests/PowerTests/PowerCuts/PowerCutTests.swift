@@ -101,7 +101,7 @@ import Testing
       outcome.cuts += 1
       if packs {
         try removeHiddenFiles(settings)
-        // This puts the current state on the medium.
+        // Unmounting the volume puts the current state on the medium.
         try volume.unmount()
         try volume.mount()
       }

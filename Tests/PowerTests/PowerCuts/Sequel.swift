@@ -1,7 +1,7 @@
 import BlobStore
 import FaultOperations
 
-/// The use after a power cut: the cache works without a repair, and a collection cleans up.
+/// Checks the use after a power cut: the cache works without a repair, and a collection cleans up.
 enum Sequel {
   static func violations(in state: DirectoryState, _ store: BlobStore, _ settings: StoreSettings) throws -> [String] {
     var violations: [String] = []
@@ -19,7 +19,7 @@ enum Sequel {
       if result.outcome == .failed { violations.append("then \(operation): \(result)") }
     }
     let key = CrashScript.subject
-    // Damage of header and payload is not distinguished here, but by the following operations.
+    // Damaged records are removed, because operations treat damage of header and payload differently.
     for damaged in state.keys.filter({ [.damaged, .abandoned].contains($0.value) }).keys.sorted() {
       follow(.remove(damaged))
     }
@@ -31,7 +31,7 @@ enum Sequel {
     follow(.collect(evicting: false))
     let after = try DirectoryState(inspecting: settings)
     if after.keys != expected.keys { violations.append("after all, \(after.keys), not \(expected.keys)") }
-    // No hidden record reappears.
+    // After a removal, no hidden record reappears.
     follow(.remove(key))
     follow(.load(key, touching: false))
     if !after.temporary.isEmpty { violations.append("a collection leaves \(after.temporary)") }

@@ -14,7 +14,7 @@ final class WorkerDriver: Sendable {
   }
 
   private let state: Mutex<State>
-  // Only the driver's thread uses it until that thread has ended.
+  // Only the driver's thread uses the worker until that thread has ended.
   private nonisolated(unsafe) let worker: Worker
   private let firstAnswer = DispatchSemaphore(value: 0)
   private let end = DispatchSemaphore(value: 0)
@@ -68,7 +68,7 @@ final class WorkerDriver: Sendable {
       }
       // A result after the cut is no promise: on xfs, fsync of a directory succeeds after its transaction was lost.
       if state.failuresAreExpected { return false }
-      // Another process collects or holds the stripe, so nothing was changed.
+      // A busy operation has changed nothing, because another process collects or holds the stripe.
       if result.outcome != .busy { state.violations += state.oracle.end(operation, result) }
       return true
     }

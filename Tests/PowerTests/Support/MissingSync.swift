@@ -11,7 +11,7 @@ struct MissingSync {
   /// Nothing is synced at all. Only the system's write-back reaches the medium.
   static let ofPacks = MissingSync(plant: nil, durability: .none)
 
-  /// The payload sizes. With a missing sync all records are packed, so that the lost ones are packed records.
+  /// Returns the payload sizes. With a missing sync, all records are packed, so that the lost ones are packed records.
   static func byteCounts(_ missing: MissingSync?, packs: Bool) -> [Int] {
     guard packs else { return VolumeOperations.files }
     return missing == nil ? VolumeOperations.mostlyPacked : VolumeOperations.packed

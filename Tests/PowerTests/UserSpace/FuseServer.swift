@@ -48,7 +48,7 @@
       end.wait()
     }
 
-    // MARK: - Answers that are kept back
+    // MARK: - Held answers
 
     /// Holds the answers to requests of one kind for files of one name, until `letGo` is called.
     func hold(_ kind: FuseRequest.Kind, of name: String) {
@@ -135,7 +135,7 @@
       _ = whole.body.withUnsafeBytes { write(connection, $0.baseAddress, $0.count) }
     }
 
-    // MARK: - What is asked
+    // MARK: - Requests
 
     private func outcome(of request: FuseRequest) -> Outcome {
       guard let path = path(of: request.node) else { return .failure(ESTALE) }

@@ -66,7 +66,7 @@
       #expect(try store.load("a")?.payload == Self.payload)
     }
 
-    /// All tasks of the test share one thread. A load that blocked it would end with the server's time limit.
+    /// All tasks of the test share one thread. If a load blocked it, the test would fail at the server's time limit.
     @Test(arguments: stalls) func aStalledLoadHoldsNoTask(stalled: FuseRequest.Kind) async throws {
       let volume = try volume(stalling: stalled)
       let cache = try BlobCache(directory: FilePath(volume.cache), configuration: configuration)

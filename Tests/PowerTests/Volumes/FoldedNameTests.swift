@@ -29,7 +29,7 @@ import Testing
       #expect(try store.records(prefix: "ab").map(\.file) == ["ab/abcd"])
       #expect(try store.verify().soundRecords == 4)
     }
-    // Under one name, the other record cannot be found, and is foreign.
+    // Without the mount, the record under the other name cannot be found, and is a foreign file.
     let store = try BlobStore(directory: FilePath(volume.cache), configuration: configuration)
     #expect(try store.load("abcd") == nil)
     #expect(try store.usage().foreignFiles == 1)

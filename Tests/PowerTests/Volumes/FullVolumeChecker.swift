@@ -31,10 +31,10 @@ struct FullVolumeChecker {
     worker = try Worker(volume.cache, .automatic, packs: packs, plant: plant)
   }
 
-  /// Works with free space, during a shortage, and with free space again.
+  /// Runs operations with free space, during a shortage, and with free space again.
   mutating func runCycle(_ number: Int) throws {
     let durability = BlobStore.Durability.allCases[number % BlobStore.Durability.allCases.count]
-    // Every second time, the process has worked before the shortage.
+    // Every second cycle starts with a new process, and the others continue with the process of the previous cycle.
     if number % 2 == 0 { try restart(durability) }
     try follow((0..<12).map { _ in chosen.next() } + [.store("subject", PayloadName("there", 3000), locks: .one)])
     try change(durability, shortage.begin)
@@ -65,7 +65,7 @@ struct FullVolumeChecker {
 
   // MARK: - Operations
 
-  /// The first operations may reuse space of the recycling bin, or empty it.
+  /// Repeats an operation until it fails, because the first ones may reuse space of the recycling bin, or empty it.
   private mutating func expectFailure(_ operation: (Int) -> FaultOperation) throws {
     let before = failures
     for number in 0..<64 where failures == before { try follow([operation(number)]) }

@@ -30,7 +30,7 @@ enum Shortage: String {
     }
   }
 
-  // MARK: - Coming and going
+  // MARK: - Beginning and ending
 
   func begin(on volume: Volume) throws {
     switch self {

@@ -22,7 +22,7 @@ import Testing
     return try BlobStore(directory: FilePath(volume.cache), configuration: configuration)
   }
 
-  /// Limits far above the volume, just below it, and without an effective floor.
+  /// Size limits far above and just below the volume's size, with and without recycling and a free space floor.
   @Test(
     .canMount(.tmpfs),
     arguments: [1024, 60],

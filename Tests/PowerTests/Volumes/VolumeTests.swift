@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Tests the harness.
+/// Tests the volumes that other tests use.
 @Suite(.serialized) struct VolumeTests {
   /// A process in a separate mount namespace keeps a copy of each mount until it ends, and so the file system in use.
   @Test(.canMount(.xfs), .canUnshareMounts) func anUnmountedVolumeIsInUseNowhere() throws {

@@ -98,7 +98,7 @@ import Testing
     #expect(try await server.get("a", ["Authorization": "Bearer new"]).status == 404)
   }
 
-  /// A line without a digest applies to requests without a token.
+  /// A token without a secret applies to requests without a token.
   @Test func someMayBeAllowedWithoutAToken() async throws {
     access.replaceTokens([
       AccessToken(name: "anyone", secret: nil, scopes: [.read], keyPrefix: "public/"),

@@ -59,7 +59,7 @@ import Testing
     #expect(try await server.cache.load(BlobKey(place.key))?.payload == Data("product".utf8))
   }
 
-  /// Each tool's blobs can therefore be listed, collected and limited separately.
+  /// The keys of each tool have its name as a prefix, so its blobs can be listed, collected and limited separately.
   @Test func eachToolsKeysBeginWithItsName() async throws {
     for place in Place.all { _ = try await put(place.path) }
     for tool in BuildTool.allCases {
@@ -104,7 +104,7 @@ import Testing
     let options = try await server.send("OPTIONS", path)
     #expect(options.status == 204)
     #expect(options["Allow"] == allowed)
-    // A method without a route here, and one without any route.
+    // LOCK is not a method of any path, so its status is another one.
     #expect(try await server.send("LOCK", path).status == 501)
   }
 
@@ -134,7 +134,7 @@ import Testing
     for method in ["GET", "PUT"] { #expect(try await server.send(method, path).status == 404) }
   }
 
-  /// A tool produces the blob again, so it needs no error.
+  /// A damaged blob is a miss instead of an error, because the tool produces the blob again.
   @Test(arguments: Place.all) func aDamagedBlobIsAMiss(place: Place) async throws {
     let server = try TestServer {
       $0.store.packing = .off

@@ -30,7 +30,7 @@ import Testing
       #expect(try await server.send(method, "/v1/blobs/a", ["If-Modified-Since": date]).status == since)
       #expect(try await server.send(method, "/v1/blobs/a", ["If-Unmodified-Since": date]).status == unless)
     }
-    // For changes, only one of them is a condition.
+    // For changes, only `If-Unmodified-Since` is a condition.
     let put = try await server.put("a", "y", ["If-Unmodified-Since": date, "X-BlobCache-TTL": "1h"])
     #expect(put.status == (unless == 200 ? 204 : 412))
     let removed = try await server.send("DELETE", "/v1/blobs/a", ["If-Unmodified-Since": date])

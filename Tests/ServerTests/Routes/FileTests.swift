@@ -67,7 +67,7 @@ import Testing
     }
   }
 
-  /// A popular blob is therefore not verified with each request.
+  /// A verified file is not verified again for some seconds, so a popular blob is not verified with each request.
   @Test func aSoundFileIsSoundForAWhile() async throws {
     let server = try TestServer { $0.memory = nil }
     let clock = server.clock
@@ -78,7 +78,7 @@ import Testing
     try FileManager.default.setAttributes([.modificationDate: time], ofItemAtPath: path)
     #expect(try await server.get("a").status == 200)
     try Self.damage("a", in: server)
-    // This simulates damage by the disk.
+    // The old modification time makes this look like damage by the disk.
     try FileManager.default.setAttributes([.modificationDate: time], ofItemAtPath: path)
     #expect(try await server.get("a").status == 200)
     clock.advance(by: 10)

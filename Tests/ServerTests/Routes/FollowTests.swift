@@ -104,7 +104,7 @@ import Testing
     #expect(answer.status == (method == "PUT" ? 200 : 404))
   }
 
-  /// The old blob is removed before the condition could be checked.
+  /// A visible store has no conditions, because the old blob is removed before a condition could be checked.
   @Test(arguments: ["If-Match", "If-None-Match"]) func aConditionIsRefused(name: String) async throws {
     var fields = Self.isSeen
     fields.append(name, "*")

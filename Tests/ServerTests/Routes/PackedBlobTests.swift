@@ -42,7 +42,7 @@ import Testing
     #expect(try await server.get("album%2F1").status == 404)
   }
 
-  /// A body in chunks is written as a stream, which turns out to be small.
+  /// A body in chunks is written as a stream. It is packed, because it turns out to be small.
   @Test func aStreamThatStaysSmallIsPacked() async throws {
     let body = Pieces(pieces: [Data("hello ".utf8), Data("world".utf8)]).body
     #expect(try await server.send("PUT", "/v1/blobs/a", [:], body).status == 201)

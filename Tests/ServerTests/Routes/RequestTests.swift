@@ -101,7 +101,7 @@ import Testing
     #expect(answer["Retry-After"] == "1")
   }
 
-  /// A directory that cannot be used is reported by its own status.
+  /// A directory that cannot be used is reported as an error of the server, without its path.
   @Test func aDirectoryThatIsNoneIs503() async throws {
     try Data("a file".utf8).write(to: URL(filePath: server.root.string))
     for answer in [try await server.put("a", "x"), try await server.get("a"), try await server.send("GET", "/readyz")] {

@@ -27,7 +27,7 @@ import Testing
     #expect(try await server.send("GET", "/healthz", ["Host": host]).status == 421)
   }
 
-  /// A responder is safe by default, without a configuration.
+  /// By default, other host names are refused.
   @Test func namesMustBeGiven() async throws {
     let server = try TestServer()
     #expect(try await server.send("GET", "/healthz", ["Host": "example.com"]).status == 421)

@@ -55,7 +55,7 @@ import Testing
     expectSafe(page)
   }
 
-  /// The sum of two such sizes overflows 64 bits.
+  /// The sum of these sizes overflows 64 bits.
   @Test(arguments: ["?survey=1", "records?sort=size"]) func sizesThatDamagedHeadersStateAreHeld(
     address: String
   ) async throws {

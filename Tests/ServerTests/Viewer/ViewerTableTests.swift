@@ -54,7 +54,7 @@ import Testing
       rest += keys(page).count
       address = page.next
     }
-    // Digests are deterministic: the same keys always follow the middle.
+    // Digests are deterministic, so the same keys always follow the position in the middle.
     #expect((400..<800).contains(rest))
   }
 

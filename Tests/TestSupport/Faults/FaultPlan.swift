@@ -102,7 +102,7 @@ package final class FaultPlan: Sendable {
     state.withLock { $0.fault = nil }
   }
 
-  /// Limits the bytes of reads and writes; `bytes` returns the limit of a transfer, counted from 1.
+  /// Limits the bytes of reads and writes; `bytes` returns the limit for the number of a transfer, counted from 1.
   package func limitTransfers(_ bytes: @escaping @Sendable (_ transfer: Int) -> Int?) {
     state.withLock {
       $0.transferLimit = bytes

@@ -10,7 +10,7 @@ public final class Gate: Sendable {
 
   public func open() { semaphore.signal() }
 
-  /// - Returns: A Boolean value that indicates whether it was opened within five minutes, enough for a slow machine.
+  /// - Returns: A Boolean value that indicates whether the gate was opened within five minutes.
   @discardableResult
   public func wait() -> Bool {
     guard semaphore.wait(timeout: .now() + 300) == .success else { return false }

@@ -3,7 +3,7 @@ package import BlobStore
 internal import SystemPackage
 
 extension StoreModel {
-  /// Removes expired and damaged records regardless of the size, which is a complete collection within the limit.
+  /// Removes expired and damaged records. A collection does nothing else if the size limit is not exceeded.
   mutating func collect(dryRun: Bool) -> BlobStore.CollectionReport {
     var after = self
     var report = BlobStore.CollectionReport(directory: "")
@@ -39,7 +39,7 @@ extension StoreModel {
 
   /// Performs a collection that may evict, given the remaining records.
   ///
-  /// With equal age, the order of eviction is undetermined; by uses, any live record may be evicted first.
+  /// With equal age, the order of eviction is undetermined; with eviction by use, any live record may be evicted first.
   ///
   /// - Parameters:
   ///   - remaining: The paths of the remaining records, packed or not.

@@ -137,7 +137,7 @@ package struct ListedRecord: Hashable, Sendable {
   package var header: RecordHeader?
   package var extendedData: Data?
 
-  /// Includes the key, because packed records share a file.
+  /// Orders by file and then by key, because packed records share a file.
   package static func precedes(_ a: ListedRecord, _ b: ListedRecord) -> Bool {
     guard a.file == b.file else { return BlobKey.precedes(a.file, b.file) }
     return BlobKey.precedes(a.key ?? "", b.key ?? "")

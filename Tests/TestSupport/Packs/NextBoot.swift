@@ -10,7 +10,7 @@ package enum NextBoot {
       let file = try FileHandle(forUpdating: URL(filePath: path))
       defer { try? file.close() }
       try file.seek(toOffset: UInt64(IndexLayout.bootOffset))
-      // A partially written index may not contain one.
+      // A partially written index may lack the boot identifier.
       guard let boot = try file.read(upToCount: 16), boot.count == 16 else { continue }
       try file.seek(toOffset: UInt64(IndexLayout.bootOffset))
       try file.write(contentsOf: Data(boot.map { ~$0 }))

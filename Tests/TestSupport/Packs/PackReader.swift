@@ -12,7 +12,7 @@ package enum PackReader {
     package let sequence: UInt64
     package let updateTime: Int64
     package let payloadCRC32: String
-    /// The time of the last use, or `nil` by a walk.
+    /// The time of the last use, or `nil` if the record was found by a walk.
     package let lastUse: Int64?
   }
 

@@ -21,7 +21,7 @@ extension ChildProcess {
   /// - Returns: The exit status, or 128 and the number of the signal that ended the program.
   public static func spawn(_ command: [String]) throws -> Int32 {
     #if canImport(Darwin)
-      // Not used on Darwin, because the program requires Linux.
+      // The function is not used on Darwin, because the spawned program requires Linux.
       throw CannotStart(program: command[0], errno: ENOTSUP)
     #else
       var pointers: [UnsafeMutablePointer<CChar>?] = command.map { strdup($0) }

@@ -36,7 +36,7 @@ package final class HeldLocks: Sendable {
     self.memory = memory
   }
 
-  /// - Parameter bytes: The lock bytes to take; stripes are taken in shared memory.
+  /// - Parameter bytes: The lock bytes to take. For a byte of a stripe, the stripe is taken in shared memory.
   /// - Returns: A Boolean value that indicates whether all of them were taken.
   package func take(_ bytes: Range<Int64>) throws -> Bool {
     for stripe in stripes(bytes) {

@@ -114,7 +114,7 @@ import Testing
 
   @Test(arguments: [("frequency", "used"), ("oldest", "newer")])
   func theEvictionOfADirectoryNeedsNoFlag(eviction: String, kept: String) async throws {
-    // The limit admits all of them, because a store beyond it would start an eviction that ends after some time.
+    // The limit admits all three records, because a store beyond it would start an eviction that ends later.
     #expect(try await configure("--count-limit", "3", "--eviction", eviction, "--quiet").status == 0)
     let rows = try await configure("--json").objects()
     #expect(rows.first { $0["name"] == "eviction" }?["value"] == .string(eviction))
@@ -126,7 +126,7 @@ import Testing
       guard key == "used" else { continue }
       for _ in 0..<4 { #expect(try await tool.run("load", "cache", "used").text == "12345") }
     }
-    // Nine tenths of two records leave one.
+    // An eviction lowers the count to nine tenths of the limit of two records, which leaves one.
     #expect(try await configure("--count-limit", "2", "--quiet").status == 0)
     #expect(try await tool.run("collect", "cache", now: Tool.now + 30).status == 0)
     let listed = try await tool.run("list", "cache", "--json", now: Tool.now + 30).objects()

@@ -129,7 +129,7 @@ import Testing
   }
 
   @Test func everyKindOfDamageIsFound() async throws {
-    // `moved-1015` belongs to the subdirectory of `moved`.
+    // The key `moved-1015` would be stored in the same subdirectory as `moved`.
     for key in ["payload", "header", "moved", "sound", "cut"] { try await tool.store("12345", for: key) }
     try tool.damage("cache/f5/payload", at: 64)
     try tool.damage("cache/b0/header", at: 10)

@@ -37,7 +37,7 @@ import Testing
     async throws
   {
     let tool = try await damagedCache()
-    // A name of the recycling bin: ControlFile.md.
+    // The second name is one that the recycling bin generates (Spec/ControlFile.md).
     for name in [".quarantine/file", ".recycled/f-ffff" + String(repeating: "-", count: 224)] {
       try tool.create("cache/" + name)
       try Self.makeLargest(tool.directory.url("cache/" + name))

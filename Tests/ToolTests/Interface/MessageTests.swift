@@ -80,7 +80,7 @@ import Testing
     let run = try await tool.run(subcommand, "cache")
     #expect(run.status == 0)
     #expect(run.error == "")
-    // This is the state on a file system without shared memory.
+    // On a file system without shared memory, a cache has no control file.
     try FileManager.default.removeItem(at: tool.directory.url("cache/.blobcache"))
     let bare = try await tool.run(subcommand, "cache")
     #expect(bare.status == 0)

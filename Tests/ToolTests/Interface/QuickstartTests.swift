@@ -10,7 +10,7 @@ import Testing
 
   init() throws {
     tool = try Tool()
-    // Scripts that replace the compilers, as far as the script uses them.
+    // These scripts replace the compilers, as far as Tools/quickstart uses them.
     let products = Tool.executable.deletingLastPathComponent().path
     try tool.create(
       "bin/swift",
@@ -36,7 +36,7 @@ import Testing
 
   @Test func filesWhosePathsAreNoKeysAreSkipped() async throws {
     let long = String(repeating: "l", count: 100)
-    // The encoded names have 255 bytes after escaping the slashes, and one more.
+    // With escaped slashes, the encoded names have 255 and 256 bytes.
     try tool.create("files/\(long)/\(long)/" + String(repeating: "m", count: 49), "longest")
     try tool.create("files/\(long)/\(long)/" + String(repeating: "n", count: 50), "too long")
     for (index, name) in ["a", "é", ".hidden", "-", "two\nlines", "100%"].enumerated() {

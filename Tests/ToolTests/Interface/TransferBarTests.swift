@@ -14,7 +14,7 @@ import Testing
   import Darwin
 #endif
 
-/// Spec/CommandLine.md: a bar for transfers of more than a second. The other side of the pipe waits for it.
+/// Spec/CommandLine.md: a bar for transfers of more than a second. Tests keep the pipe busy until it is shown.
 @Suite(.timeLimit(.minutes(30))) struct TransferBarTests {
   let tool: Tool
   let terminal: PseudoTerminal

@@ -114,7 +114,7 @@ import Testing
     try await makeCaches("cache")
     let service = try service("cache", "--json", environment: ["BLOBCACHE_EVERY": "6m"])
     #expect(try await service.nextObject()["expired"] == 1)
-    // A single pass would have ended the service.
+    // If the interval were ignored, the service would have ended after one pass.
     service.send(SIGHUP)
     try await service.nextMessage(containing: "read again")
     #expect(await service.stop() == 0)

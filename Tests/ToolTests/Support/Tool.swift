@@ -85,8 +85,8 @@ struct Tool {
     let standardInput = try FileHandle(forReadingFrom: files.url("in"))
     let standardOutput = try handle(output, files.url("out"))
     let standardError = try handle(error, files.url("err"))
-    // Process retains the handles for longer than it runs. With more than a thousand open, its next run may read
-    // beyond its list of descriptors.
+    // Foundation's `Process` retains the handles for longer than it runs. With more than a thousand open, its next run
+    // may read beyond its list of descriptors.
     defer {
       try? standardInput.close()
       if case .file = output { try? standardOutput.close() }

@@ -14,7 +14,7 @@ import Testing
   import Android
 #endif
 
-/// The users that share a machine in permission tests. Their numbers need no entry in a password file.
+/// The users that share a machine in permission tests. Their IDs need no entry in a password file.
 ///
 /// Their programs are separate processes (`SharedRoot.run`). Other calls run on a thread that has only their
 /// permissions for files (`act`).

@@ -22,7 +22,7 @@ struct GroupSharingTests {
     let mode: mode_t
     let first: CacheUser
     let second: CacheUser
-    /// Private first groups of the users: files then get the shared group from the root, or are given it.
+    /// A Boolean value that indicates whether the users have private primary groups in addition to the shared one.
     let ownGroup: Bool
     /// The root's owner, which is one of the two users or neither.
     let rootOwner: CacheUser

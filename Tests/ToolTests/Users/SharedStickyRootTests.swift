@@ -58,7 +58,7 @@ struct SharedStickyRootTests {
     #expect(list.text.contains("key") == isFound)
     let verify = try await root.run(as: reader, "verify", "DIR")
     #expect(verify.status == 0)
-    // A foreign record remains; another user's valid record is protected by the kernel.
+    // A foreign record remains, and the kernel protects a record that is found but belongs to another user.
     let store = try await root.run(as: reader, "store", "DIR", "key", input: "other")
     let mayReplace =
       writer == reader || [.superuser, .owner].contains(writer) && [.superuser, .owner].contains(reader)
@@ -74,7 +74,7 @@ struct SharedStickyRootTests {
     #expect(try await root.load("key", as: writer) == (mayReplace ? nil : "payload"))
   }
 
-  /// The operations that write headers, dump and import.
+  /// Tests the operations that write headers, and `dump` and `import`.
   @Test(arguments: CacheUser.allCases, CacheUser.allCases)
   func headersAreWrittenByThoseWhoMay(writer: CacheUser, reader: CacheUser) async throws {
     let root = try root()

@@ -15,12 +15,12 @@
 
 // ext4 (EXT4_IOC_SHUTDOWN) and xfs (XFS_IOC_GOINGDOWN) share this number.
 #define SHUT_DOWN _IOR('X', 125, uint32_t)
-// Without writing the log out first.
+// Shuts the file system down without writing its log first.
 #define SHUT_DOWN_NO_LOG_FLUSH 2
 
-// Attaches an image to a free loop device that lets go of it after its last user.
+// Attaches an image to a free loop device that detaches itself after its last use.
 //
-// Answers the device's descriptor, or a negative errno.
+// Returns the device's descriptor, or a negative errno value.
 static int attach(const char *image, char *path, size_t path_size, int *device) {
   int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
   if (control < 0) return -errno;
@@ -31,7 +31,7 @@ static int attach(const char *image, char *path, size_t path_size, int *device) 
     return -error;
   }
   int result = -EBUSY;
-  // Others may take the device between the calls.
+  // Other processes may take the device between the calls.
   for (int tries = 0; tries < 64 && result == -EBUSY; tries++) {
     int number = ioctl(control, LOOP_CTL_GET_FREE);
     if (number < 0) {
@@ -61,8 +61,8 @@ static int attach(const char *image, char *path, size_t path_size, int *device) 
 int volume_mount_image(
     const char *image, const char *directory, const char *type, const char *options, int *device) {
   int error = EINVAL;
-  // A new image of XFS was refused so once in some thousand mounts, without a line in the kernel's log; the cause is not
-  // known. What is wrong with an image itself is refused each time.
+  // In some thousand mounts, a new XFS image was once refused with EINVAL for an unknown reason, without a message in
+  // the kernel's log. An invalid image is refused each time.
   for (int tries = 0; tries < 3 && error == EINVAL; tries++) {
     char path[32];
     int opened = attach(image, path, sizeof path, device);
@@ -82,7 +82,7 @@ int volume_set_read_only(const char *directory, bool is_read_only) {
 }
 
 int volume_unmount(const char *directory) {
-  // A process that has just ended may still be letting go of its files.
+  // The files of a process that has just ended may not be closed yet.
   for (int tries = 0; tries < 1000; tries++) {
     if (umount2(directory, 0) == 0) return 0;
     if (errno != EBUSY) return errno;
@@ -98,13 +98,13 @@ int volume_wait_for_image(int device, const char *image) {
   snprintf(path, sizeof path, "/dev/loop%d", device);
   for (int tries = 0; tries < 12000; tries++) {
     int opened = open(path, O_RDONLY | O_CLOEXEC);
-    // It is being taken down.
+    // The device is being removed.
     if (opened < 0) return errno == ENXIO || errno == ENOENT ? 0 : errno;
     struct loop_info64 info;
     int error = ioctl(opened, LOOP_GET_STATUS64, &info) == 0 ? 0 : errno;
     close(opened);
     if (error != 0) return error == ENXIO ? 0 : error;
-    // Others may have taken the device since.
+    // Another image may have been attached to the device since.
     if (info.lo_inode != file.st_ino || info.lo_device != file.st_dev) return 0;
     usleep(5000);
   }

@@ -14,7 +14,7 @@ public struct StoreSettings: Sendable {
   public var lockTimeout: Duration = .seconds(5)
   public var format = BlobStore.RecordFormat.checksummed
   public var recycles = true
-  /// A Boolean value that indicates whether the store makes a change first, as the first one never uses the bin.
+  /// A Boolean value that indicates whether the store makes a change before, because its first never uses the bin.
   public var warmsUp = false
   /// A Boolean value that indicates whether small records are stored in packs.
   public var packs = false

@@ -49,7 +49,7 @@ public struct PowerCutOracle: Sendable {
 
   public func state(of key: String) -> KeyState { histories[key]?.current ?? .absent }
 
-  // MARK: - What happens
+  // MARK: - Operations
 
   /// Records the start of an operation, whose effects may be partly on the medium from then on.
   public mutating func begin(_ operation: FaultOperation) {
@@ -95,7 +95,7 @@ public struct PowerCutOracle: Sendable {
     return violations
   }
 
-  // MARK: - What is found
+  // MARK: - Checking
 
   /// - Returns: Descriptions of the states that a power cut must not leave.
   public func violations(in found: DirectoryState) -> [String] {

@@ -1,11 +1,11 @@
-// Which chunks of packs are emptied, and which of their records move or go: Spec/Eviction.md has what this has found.
+// Simulates which chunks of packs are emptied, and which of their records are moved or evicted. Spec/Eviction.md has
+// the results.
 //
 //   cc -O2 -o simulate simulate.c -lm
-//   ./simulate zipf 0.9 [OPTION=VALUE...]     generated requests for keys that are more or less alike
-//   ./simulate trace FILE SHARE [OPTION=...]  requests from a file, 32 bits a key; a cache of that share of the keys
-//   ./simulate judge                          fails if the rule misses what it has to reach
-//
-// Records have one size. A request for what is missing stores it. Time is counted in requests.
+//   ./simulate zipf 0.9 [OPTION=VALUE...]     generated requests by Zipf's law with this exponent
+//   ./simulate trace FILE SHARE [OPTION=...]  requests from a file of 32-bit keys; the cache has room for that share
+//   ./simulate judge                          fails if the rule misses its goals
+// All records have the same size. A request for a missing record stores it. Time is counted in requests.
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,17 +16,17 @@
 enum { NOWHERE = UINT32_MAX, CLASSES = 6, MOST_REQUESTS = 4000000, LEVELS = 9 };
 
 static struct {
-  double records;     // that the limit allows
-  double keys;        // as many times the limit
-  double replaced;    // of the hits, these store again
+  double records;     // the number of records that the limit allows
+  double keys;        // the number of keys, as a multiple of the limit
+  double replaced;    // the share of the hits after which the record is stored again
   double ttl;         // 1: keys have one of five times to live, or none
-  double physical;    // chunks, as many times the limit
-  double from, to;    // shares of the limit between which evictions set in
-  double share;       // of the records, the first in the order, may be evicted at most
-  double moved;       // records that are moved for each that finds room: the least share is taken that costs no more
-  double age;         // exponent: how much older chunks are preferred
-  double batch;       // share of the chunks that one pass frees
-  double classes;     // 1: chunks by time to live
+  double physical;    // the capacity of all chunks, as a multiple of the limit
+  double from, to;    // the shares of the limit between which the evicted share rises from 0 to its maximum
+  double share;       // the maximum share of the records that a pass evicts, in the order of eviction
+  double moved;       // the maximum number of moved records per freed place; the least share that meets it is used
+  double age;         // the exponent that determines how much older chunks are preferred
+  double batch;       // the share of the chunks that one pass frees
+  double classes;     // 1: separate chunks for each class of times to live
   double frequency;   // 1: the order of Spec/Uses.md; 0: the last use alone
 } options = {50000, 4, 0.1, 0, 1.15, 0.85, 0.98, 0.8, 0.35, 0.5, 0.02, 1, 1};
 
@@ -47,7 +47,7 @@ static void *zeros(size_t count, size_t size) {
   return memory;
 }
 
-// ---- Uses: four counters and four marks of a key in one line, as in Spec/Uses.md.
+// ---- Uses: four counters and four marks for each key, all in one cache line, as in Spec/Uses.md.
 
 static uint64_t (*lines)[8], agedLines;
 static uint32_t lineCount, epochStarts[16];
@@ -103,7 +103,7 @@ static void use(uint32_t key) {
 
 static uint32_t *slotOf, *updated, *expires;                        // by key
 static uint32_t *keyIn;                                             // by slot
-static float *distance;                                             // by slot: how far back in the order
+static float *distance;                                             // by slot: the distance in the order of eviction
 static struct { enum { FREE, OPEN, SEALED } state; int class; uint32_t filled, live, taken, latestExpiry; } *chunks;
 static uint32_t chunkSize, chunkCount, freeChunks, takenChunks, liveRecords, openChunks[2 * CLASSES];
 static uint64_t stored, moved, passes;
@@ -143,7 +143,7 @@ static void leave(uint32_t key) {
   slotOf[key] = NOWHERE;
 }
 
-// ---- A pass. The order: as long ago as the last use, by the square of the uses; eight times that if used once.
+// ---- A pass. The order: the time since the last use divided by the square of the uses, or times eight if used once.
 
 static float distanceOf(uint32_t key) {
   if (isExpired(key)) return INFINITY;
@@ -156,7 +156,7 @@ static float distanceOf(uint32_t key) {
 }
 static int ascending(const void *a, const void *b) { return (*(float *)a > *(float *)b) - (*(float *)a < *(float *)b); }
 
-// Those that stay move to a chunk of their class that has nothing but such.
+// Moves the records that are not evicted to a chunk of their class that contains only moved records.
 static void empty(uint32_t chunk, float threshold) {
   for (uint32_t slot = chunk * chunkSize; slot < chunk * chunkSize + chunks[chunk].filled; slot++) {
     uint32_t key = keyIn[slot];
@@ -199,7 +199,7 @@ static void pass(uint32_t reserve) {
 
   double excess = liveRecords - limit * options.to;
 
-  // The least share that frees enough without moving too much; or the greatest.
+  // Finds the least share that frees enough without moving too many records, or else takes the greatest.
   float threshold = INFINITY;
   uint32_t chosen = 0;
   for (int level = 0; level < LEVELS; level++) {
@@ -334,7 +334,7 @@ static struct Result report(const char *what) {
   return result;
 }
 
-// What it has to reach, a little beyond: a packed record of 128 bytes takes 1.11 bytes a byte while it is fresh.
+// Returns whether the rule reaches its goals. A packed record of 128 bytes takes 1.11 bytes per byte while it is new.
 static bool judge(const char *what, double exponent, double replaced, double ttl, double mostAmplification) {
   options.replaced = replaced, options.ttl = ttl;
   limit = (uint32_t)options.records;

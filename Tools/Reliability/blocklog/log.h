@@ -1,4 +1,4 @@
-// The log of the writes and flushes that reach a block device, in their order and with their times.
+// The log of the writes and flushes that reach a block device, in order and with their times.
 
 #ifndef LOG_H
 #define LOG_H
@@ -8,9 +8,9 @@
 
 enum log_kind { LOG_WRITE = 1, LOG_FLUSH = 2 };
 
-// What precedes the bytes of each write, in the byte order of the machine.
+// The header of an entry, which precedes the bytes of a write, in the byte order of the machine.
 struct log_entry {
-  // CLOCK_MONOTONIC, taken before the device's user learns that the request is done.
+  // The time of CLOCK_MONOTONIC before the completion of the request is reported to the device's user.
   uint64_t nanoseconds;
   uint64_t offset;
   uint32_t length;

@@ -1,5 +1,5 @@
-// Serves an image through FUSE as one file, mounted over another, and logs each write and flush of it. A loop device on
-// that file makes it a disk that remembers in which order things got there.
+// Serves an image through FUSE as one file, which is mounted over another file, and logs each write and flush. A loop
+// device on that file is then a disk with a log of the order in which its bytes were written.
 //
 //     blocklog IMAGE FILE LOG
 //

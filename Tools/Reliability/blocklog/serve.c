@@ -28,7 +28,7 @@ static uint64_t disk_size;
 static bool answer(const struct fuse_in_header *request, int error, const void *bytes, size_t length) {
   struct fuse_out_header header = {(uint32_t)(sizeof header + length), -error, request->unique};
   struct iovec parts[2] = {{&header, sizeof header}, {(void *)bytes, length}};
-  // ENOENT: the request was given up meanwhile.
+  // ENOENT: the request was cancelled before this answer.
   return writev(connection, parts, length > 0 ? 2 : 1) >= 0 || errno == ENOENT;
 }
 
@@ -132,7 +132,7 @@ bool serve(const char *image, const char *file) {
   while (true) {
     ssize_t length = read(connection, request, REQUEST_SIZE);
     if (length < 0 && (errno == EINTR || errno == EAGAIN || errno == ENOENT)) continue;
-    // Unmounted.
+    // The file was unmounted.
     if (length < 0 && errno == ENODEV) break;
     if (length < (ssize_t)sizeof(struct fuse_in_header) || !answer_one((const struct fuse_in_header *)request)) {
       perror("blocklog: /dev/fuse");

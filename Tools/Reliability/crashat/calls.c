@@ -64,14 +64,14 @@ const struct call calls[] = {
   SYNC(fdatasync),
   SYNC(sync_file_range),
 
-  // Of fcntl, only the commands that lock count: see tracer.c.
+  // Only the commands of fcntl for locks and leases are counted: see tracer.c.
   LOCK(fcntl),
   LOCK(flock),
 
   WAIT(nanosleep),
   WAIT(clock_nanosleep),
 
-// Calls that newer machines' kernels leave out, because the ones above can do the same.
+// Calls that kernels for newer architectures omit, because the calls above can do the same.
 #if defined(SYS_open)
   LOOK(open, PLACE_PATH),
   LOOK(stat, PLACE_PATH),

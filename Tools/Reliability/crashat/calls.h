@@ -5,22 +5,22 @@
 
 #include <stddef.h>
 
-// The most that a call can do to a directory. The log has it, for programs that choose where to strike.
+// The greatest effect that a call can have on a directory. The log has it for programs that choose a call to interrupt.
 enum effect {
-  // Opens for reading, closes, looks at status and names.
+  // Opens for reading, closes, or reads status and names.
   EFFECT_LOOK,
-  // Moves bytes.
+  // Transfers bytes.
   EFFECT_READ,
   EFFECT_WRITE,
   // Changes names, sizes, owners or permissions.
   EFFECT_CHANGE,
   EFFECT_SYNC,
   EFFECT_LOCK,
-  // Waits, and is never counted: only how it is seen that the other command has to wait.
+  // Waits, and is never counted. Such a call only shows that the other command has to wait.
   EFFECT_WAIT,
 };
 
-// Where a call's arguments say which files it touches.
+// The arguments of a call that name the files that it touches.
 enum place {
   PLACE_NONE,
   // Argument 0 is a descriptor.
@@ -33,15 +33,15 @@ enum place {
   PLACE_PATH,
   // Arguments 0 and 1 are paths.
   PLACE_TWO_PATHS,
-  // Arguments 0 and 1 are a directory's descriptor and a path from there.
+  // Arguments 0 and 1 are a directory's descriptor and a path relative to it.
   PLACE_AT,
-  // And so are arguments 2 and 3.
+  // Arguments 0 and 1 are a directory's descriptor and a path relative to it, and so are arguments 2 and 3.
   PLACE_TWO_AT,
-  // Arguments 1 and 2 are a directory's descriptor and a path from there.
+  // Arguments 1 and 2 are a directory's descriptor and a path relative to it.
   PLACE_LINK_AT,
 };
 
-// How a call that moves bytes is told how many.
+// The arguments that determine the number of bytes that a call transfers.
 enum amount {
   AMOUNT_NONE,
   // Argument 2 counts bytes.

@@ -16,7 +16,7 @@
 #include "calls.h"
 #include "options.h"
 
-// Lets the tracer see the calls in the table, and spares all others the stop: that makes a run cost milliseconds.
+// Stops the process for the tracer at the calls in the table only, so that a run takes only milliseconds.
 static int install_filter(void) {
   enum { MOST_CALLS = 128 };
   struct sock_filter filter[MOST_CALLS + 3];
@@ -24,7 +24,7 @@ static int install_filter(void) {
   size_t length = 0;
   filter[length++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
   for (size_t i = 0; i < call_count; i++) {
-    // A match jumps over the rest of the table and over the statement that allows.
+    // A match jumps over the rest of the table and over the statement that allows the call.
     unsigned char distance = (unsigned char)(call_count - i);
     filter[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i].number, distance, 0);
   }
@@ -43,7 +43,7 @@ pid_t start_command(char *const arguments[]) {
     perror("crashat: ptrace");
     _exit(EXIT_OWN_FAILURE);
   }
-  // The tracer sets its options now; without them, the filter below would make every call in the table fail.
+  // The tracer sets its options during this stop. Without them, the filter would make every call in the table fail.
   raise(SIGSTOP);
   if (install_filter() != 0) {
     perror("crashat: seccomp");

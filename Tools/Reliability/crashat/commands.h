@@ -5,8 +5,8 @@
 
 #include <sys/types.h>
 
-// Starts a command in a process group of its own; it stops with SIGSTOP, then has to be given its ptrace options and
-// to be continued. Returns -1 with errno set.
+// Starts a command in a new process group. It stops with SIGSTOP, after which the caller must set its ptrace options
+// and continue it. Returns -1 with errno set on failure.
 pid_t start_command(char *const arguments[]);
 
 #endif

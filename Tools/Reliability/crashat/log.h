@@ -1,4 +1,4 @@
-// What happened, one JSON object a line.
+// The log of a run, with one JSON object per line.
 
 #ifndef CRASHAT_LOG_H
 #define CRASHAT_LOG_H
@@ -17,22 +17,22 @@ struct logged_call {
   const struct call *call;
   enum effect effect;
   const struct touched *touched;
-  // Bytes to be moved, and from where; -1 where the call moves none, or has no position.
+  // The number of bytes to transfer, and their offset in the file; -1 if the call transfers none, or has no offset.
   int64_t byte_count;
   int64_t offset;
-  // Whether this is the call that the action is for.
+  // A flag that indicates whether the action applies to this call.
   bool is_hit;
 };
 
 struct logged_end {
   long call_count;
-  // Whether the call that the action is for came.
+  // A flag that indicates whether the call that the action applies to has occurred.
   bool has_fired;
   bool has_timed_out;
-  // How the commands ended, as shells count; -1 for one that never ran.
+  // The exit statuses of the commands as in shells; -1 for a command that never ran.
   int command_status;
   int other_status;
-  // Whether the other command had to wait for something before the first went on.
+  // A flag that indicates whether the other command had to wait for something before the first command continued.
   bool other_was_blocked;
 };
 

@@ -1,5 +1,5 @@
-// Runs a command, and strikes at its N-th file system call that touches a directory. It kills the command, makes the
-// call fail or move fewer bytes, or lets another command run first. See usage() in options.c.
+// Runs a command, and interferes with its N-th file system call that touches a directory: kills the command, makes the
+// call fail or transfer fewer bytes, or runs another command first. See usage() in options.c.
 
 #include <stdio.h>
 

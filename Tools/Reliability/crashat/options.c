@@ -92,7 +92,7 @@ static bool parse_action(char *text, struct options *options) {
   return fail("no action", text);
 }
 
-// Resolves links in the directory's path as the kernel shows them later; the last component need not exist.
+// Resolves symbolic links in the directory's path, as the kernel reports paths. The last component need not exist.
 static bool resolve_root(const char *path, struct options *options) {
   if (realpath(path, options->root)) return true;
   if (errno != ENOENT) return fail(strerror(errno), path);

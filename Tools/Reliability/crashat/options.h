@@ -1,4 +1,4 @@
-// What the command line asks for.
+// The options of the command line.
 
 #ifndef CRASHAT_OPTIONS_H
 #define CRASHAT_OPTIONS_H
@@ -7,17 +7,17 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-// Exit status when crashat itself could not do its work; env(1) and timeout(1) use the same.
+// The exit status if crashat itself fails. env(1) and timeout(1) use the same.
 enum { EXIT_OWN_FAILURE = 125 };
 
 enum action {
-  // Counts the calls and lets them be.
+  // Counts the calls without changing them.
   ACTION_LIST,
-  // SIGKILL before the call happens.
+  // Kills the command with SIGKILL before the call.
   ACTION_KILL,
-  // The call does not happen and fails: only this one.
+  // Makes only this call fail, without an effect.
   ACTION_FAIL,
-  // This one and every later one that touches the directory.
+  // Makes this call and every later one that touches the directory fail.
   ACTION_FAIL_ON,
   // A transfer moves at most `byte_count` bytes.
   ACTION_SHORT,
@@ -30,16 +30,16 @@ enum action {
 struct options {
   // The directory, absolute and without links; it need not exist yet.
   char root[PATH_MAX];
-  // Which call, counted from 1.
+  // The number of the call, counted from 1.
   long at;
   enum action action;
   int error;
   long byte_count;
   // A command line for sh(1), run while the caller is held; NULL for none.
   const char *other;
-  // Whether the caller is held until the other command has ended, even if that waits for something.
+  // A flag that indicates whether the caller is held until the other command ends, even if that command waits.
   bool holds_until_end;
-  // Whether the caller is killed after that, where it is held.
+  // A flag that indicates whether a held caller is killed after the other command.
   bool kills_after_hold;
   unsigned timeout_seconds;
   FILE *log;
@@ -47,7 +47,7 @@ struct options {
   char **command;
 };
 
-// Returns false, after a message, if the arguments make no sense.
+// Returns false, after printing a message, if the arguments are invalid.
 bool parse_options(int argc, char **argv, struct options *options);
 
 #endif

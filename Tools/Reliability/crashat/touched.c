@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-// Enough for any path the kernel takes, after one that it shows.
+// Enough for a path that the kernel reports, followed by any path that the kernel accepts.
 enum { LONG_PATH = 2 * PATH_MAX };
 
-// The path that a descriptor, or with AT_FDCWD the working directory, was opened by.
+// Reads the path of an open descriptor, or of the working directory for AT_FDCWD.
 static bool path_of_descriptor(pid_t thread, int descriptor, char *path) {
   char link[64];
   if (descriptor == AT_FDCWD) {
@@ -27,7 +27,7 @@ static bool path_of_descriptor(pid_t thread, int descriptor, char *path) {
 
 static bool path_at(pid_t thread, int descriptor, uint64_t address, char *path) {
   char given[PATH_MAX];
-  // Where a null pointer stands for an empty path, the descriptor itself is meant.
+  // A null pointer stands for an empty path, which means the descriptor itself.
   given[0] = 0;
   if (address) read_string(thread, address, given, sizeof given);
   if (given[0] == '/') {
@@ -40,8 +40,8 @@ static bool path_at(pid_t thread, int descriptor, uint64_t address, char *path) 
   return true;
 }
 
-// Takes out what leads nowhere: `//`, `/.` and `/x/..`. Links are the kernel's business, which has resolved those of
-// descriptors; a program that goes through others inside the root is not followed.
+// Removes components without an effect: `//`, `/.` and `/x/..`. The kernel has already resolved symbolic links in the
+// paths of descriptors. Other symbolic links inside the root are not resolved.
 static void normalize(char *path) {
   char *end = path;
   const char *rest = path;
@@ -88,7 +88,7 @@ bool find_touched(
       break;
     case PLACE_MAPPED: has_first = path_of_descriptor(thread, (int)call_argument(registers, 4), first); break;
     case PLACE_TWO_PATHS: has_second = path_at(thread, AT_FDCWD, call_argument(registers, 1), second);
-    // Falls through: the first path is as below.
+    // Falls through, because the first path is the one of the next case.
     __attribute__((fallthrough));
     case PLACE_PATH: has_first = path_at(thread, AT_FDCWD, call_argument(registers, 0), first); break;
     case PLACE_TWO_AT:

@@ -11,9 +11,9 @@
 #include "tracee.h"
 
 struct touched {
-  // From the root; empty for the root itself.
+  // The path relative to the root; empty for the root itself.
   char path[PATH_MAX];
-  // The second file of a call that names two, else empty.
+  // The second file of a call that names two files, otherwise empty.
   char second[PATH_MAX];
 };
 

@@ -56,7 +56,7 @@ long call_number(const struct registers *registers) { return (long)registers->ra
 uint64_t stack_pointer(const struct registers *registers) { return registers->raw.sp; }
 
 bool refuse_call(pid_t thread, struct registers *registers, int error) {
-  // The number of the call under way is kept apart from the register that it came in.
+  // The kernel stores the number of the current call separately from the register that passed it.
   int none = -1;
   struct iovec area = {&none, sizeof none};
   if (ptrace(PTRACE_SETREGSET, thread, NT_ARM_SYSTEM_CALL, &area) != 0) return false;
@@ -92,7 +92,7 @@ bool write_memory(pid_t thread, uint64_t address, const void *bytes, size_t coun
 }
 
 void read_string(pid_t thread, uint64_t address, char *text, size_t capacity) {
-  // In pieces that end where pages do: the page after the string's last may not be there.
+  // Reads pieces that end at page boundaries, because the page after the end of the string may not be mapped.
   enum { PAGE = 4096 };
   size_t done = 0;
   while (done + 1 < capacity) {

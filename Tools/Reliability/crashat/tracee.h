@@ -13,7 +13,7 @@ struct registers {
   struct user_regs_struct raw;
 };
 
-// All of these return false if the thread is gone, which a kill from elsewhere makes it at any time.
+// All of these return false if the thread no longer exists, because another process may kill it at any time.
 
 bool read_registers(pid_t thread, struct registers *registers);
 bool write_registers(pid_t thread, const struct registers *registers);
@@ -23,14 +23,14 @@ uint64_t call_argument(const struct registers *registers, int index);
 void set_call_argument(struct registers *registers, int index, uint64_t value);
 uint64_t stack_pointer(const struct registers *registers);
 
-// At the start of a call: the call does not happen and answers `-error`.
+// At the start of a call: prevents the call, which then returns `-error`.
 bool refuse_call(pid_t thread, struct registers *registers, int error);
 // At the end of a call: the program sees `-error` as its result.
 bool replace_result(pid_t thread, struct registers *registers, int error);
 
 bool read_memory(pid_t thread, uint64_t address, void *bytes, size_t count);
 bool write_memory(pid_t thread, uint64_t address, const void *bytes, size_t count);
-// Reads up to the zero, or as much as fits or is there.
+// Reads a string up to its zero, or up to the capacity or the end of readable memory.
 void read_string(pid_t thread, uint64_t address, char *text, size_t capacity);
 
 #endif

@@ -23,25 +23,25 @@
 #include "touched.h"
 #include "tracee.h"
 
-// One of the two commands: its processes are a process group.
+// One of the two commands, whose processes form a process group.
 struct group {
-  // 0 before it is started.
+  // 0 before the command is started.
   pid_t leader;
   bool is_set_up;
   bool has_ended;
-  // As shells count; -1 before it has ended.
+  // The exit status as in shells; -1 before the command has ended.
   int status;
 };
 
-// A call under way, and the action when it has happened: a kill, another result, or its own arguments back.
+// A call in progress, and the action after it: a kill, another result, or restoring the original arguments.
 struct pending {
-  // 0 for a free place.
+  // 0 if this element of the array is free.
   pid_t thread;
-  // Arguments that were changed, and must be as they were when the program goes on.
+  // The original arguments, which must be restored before the program continues.
   struct registers original;
   bool restores;
   bool kills;
-  // 0 for none.
+  // The errno value that replaces the result; 0 for none.
   int error;
 };
 
@@ -78,7 +78,7 @@ static bool is_in_group(pid_t thread, const struct group *group) {
   return group->leader && getpgid(thread) == group->leader;
 }
 
-// MARK: - What a call is
+// MARK: - Kinds of calls
 
 static bool opens_for_change(uint64_t flags) {
   return (flags & (O_CREAT | O_TRUNC)) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
@@ -97,7 +97,7 @@ static enum effect effect_of(pid_t thread, const struct call *call, const struct
   return opens_for_change(flags) ? EFFECT_CHANGE : call->effect;
 }
 
-// Whether a call of the table is one of those that count.
+// Returns whether a call in the table is counted.
 static bool counts(const struct call *call, const struct registers *registers) {
   if (call->effect == EFFECT_WAIT) return false;
   if (call->number == SYS_mmap) return (call_argument(registers, 3) & MAP_ANONYMOUS) == 0;
@@ -110,7 +110,7 @@ static bool counts(const struct call *call, const struct registers *registers) {
   }
 }
 
-// Whether the caller may sleep in this call, or sleeps by it.
+// Returns whether the call may wait, for a lock or by its purpose.
 static bool waits(const struct call *call, const struct registers *registers) {
   if (call->effect == EFFECT_WAIT) return true;
   uint64_t command = call_argument(registers, 1);
@@ -121,7 +121,7 @@ static bool waits(const struct call *call, const struct registers *registers) {
 
 enum { MOST_VECTORS = 64 };
 
-// Returns the vectors' number; 0 if there are none, or too many to be from a program that is tested with this.
+// Returns the number of vectors; 0 if there are none, or more than a tested program would pass.
 static size_t read_vectors(pid_t thread, const struct registers *registers, struct iovec *vectors) {
   size_t count = call_argument(registers, 2);
   if (count == 0 || count > MOST_VECTORS) return 0;
@@ -141,7 +141,7 @@ static int64_t bytes_of(pid_t thread, const struct call *call, const struct regi
   return sum;
 }
 
-// Cuts a transfer to so many bytes.
+// Limits a transfer to `byte_count` bytes.
 static bool cut_transfer(pid_t thread, const struct call *call, struct registers *registers, size_t byte_count) {
   switch (call->amount) {
     case AMOUNT_NONE: return false;
@@ -158,15 +158,15 @@ static bool cut_transfer(pid_t thread, const struct call *call, struct registers
     if (vectors[i].iov_len > left) vectors[i].iov_len = left;
     left -= vectors[i].iov_len;
   }
-  // A copy below the stack, past the 128 bytes that a function may use there without saying so: the program's own
-  // vectors stay as they are.
+  // The changed vectors are written below the stack, beyond the red zone of 128 bytes that a function may use. The
+  // program's own vectors stay unchanged.
   uint64_t copy = (stack_pointer(registers) - 128 - sizeof vectors) & ~(uint64_t)15;
   if (!write_memory(thread, copy, vectors, count * sizeof *vectors)) return false;
   set_call_argument(registers, 1, copy);
   return write_registers(thread, registers);
 }
 
-// MARK: - Doing something about a call
+// MARK: - Actions
 
 static struct pending *add_pending(struct tracer *tracer, pid_t thread) {
   for (size_t i = 0; i < MOST_PENDING; i++) {
@@ -180,7 +180,7 @@ static struct pending *add_pending(struct tracer *tracer, pid_t thread) {
 
 static void fail_call(struct tracer *tracer, pid_t thread, const struct call *call, struct registers *registers) {
   if (call->number == SYS_close) {
-    // A close that fails has closed all the same: close(2).
+    // A close that fails has closed the descriptor nevertheless: close(2).
     add_pending(tracer, thread)->error = tracer->options->error;
     resume(thread, PTRACE_SYSCALL, 0);
   } else {
@@ -237,7 +237,7 @@ static void strike(struct tracer *tracer, pid_t thread, const struct call *call,
 
 // MARK: - Stops
 
-// A thread is about to make a call of the table.
+// Handles the stop of a thread that is about to make a call in the table.
 static void at_call(struct tracer *tracer, pid_t thread) {
   struct registers registers;
   if (!read_registers(thread, &registers)) return;
@@ -280,7 +280,7 @@ static void at_call(struct tracer *tracer, pid_t thread) {
   }
 }
 
-// A thread has made a call. The action that is pending for it happens now.
+// Handles the stop of a thread that has made a call: performs the action that is pending for the call.
 static void after_call(struct tracer *tracer, pid_t thread) {
   for (size_t i = 0; i < MOST_PENDING; i++) {
     struct pending *pending = &tracer->pending[i];
@@ -291,7 +291,7 @@ static void after_call(struct tracer *tracer, pid_t thread) {
       kill_group(&tracer->command);
     } else if (read_registers(thread, &registers)) {
       if (pending->restores) {
-        // Not argument 0 of machines that answer there; no call that is cut has a changed one.
+        // Argument 0 is not restored, because some machines return the result in its register, and it never changes.
         for (int index = 1; index <= 2; index++) {
           set_call_argument(&registers, index, call_argument(&pending->original, index));
         }
@@ -323,7 +323,7 @@ static void at_stop(struct tracer *tracer, pid_t thread, int status) {
   } else if (signal == (SIGTRAP | 0x80)) {
     after_call(tracer, thread);
   } else if (event || signal == SIGSTOP) {
-    // A new thread or program; with SIGSTOP every new thread begins. Commands that stop themselves are not supported.
+    // A new thread or program. Every new thread begins with a SIGSTOP. Commands that stop themselves are not supported.
     resume(thread, PTRACE_CONT, 0);
   } else {
     resume(thread, PTRACE_CONT, signal);

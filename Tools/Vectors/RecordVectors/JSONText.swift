@@ -1,6 +1,6 @@
-/// A JSON value that keeps the order of its members and is written the same everywhere, byte for byte.
+/// A JSON value that keeps the order of its members and is rendered to the same bytes on every platform.
 ///
-/// Encoders of different platforms and versions differ in order, escapes and spacing; the manifest is compared.
+/// Encoders of different platforms and versions differ in order, escapes and spacing, but tests compare the manifest.
 indirect enum JSONText {
   case null
   case bool(Bool)
@@ -16,7 +16,7 @@ indirect enum JSONText {
     return .string("0x" + String(repeating: "0", count: value.bitWidth / 4 - digits.count) + digits)
   }
 
-  /// What fits into a line is one; what does not has its members on lines of their own.
+  /// Returns the JSON text. A value that does not fit into a line has each element or member on a separate line.
   func rendered(indentation: Int = 0) -> String {
     let line = onOneLine
     guard indentation + line.count > 100 else { return line }
@@ -45,7 +45,7 @@ indirect enum JSONText {
     }
   }
 
-  /// RFC 8259, section 7: quotes, backslashes and control characters are escaped; DEL is too, so that editors show it.
+  /// Escapes a string as RFC 8259, section 7, requires. DEL is also escaped, so that editors show it.
   private static func quoted(_ text: String) -> String {
     var quoted = "\""
     for scalar in text.unicodeScalars {

@@ -1,6 +1,6 @@
 internal import BlobRecord
 
-/// One key under one naming, with the name and place it has, or why it has none.
+/// A key under one naming, with its expected file name and subdirectory, or the expected error.
 struct NameVector {
   enum Expectation {
     case name(String, subdirectory: String)
@@ -83,7 +83,7 @@ struct NameVector {
 }
 
 extension NameVector {
-  /// The digests are those of `sha256sum`.
+  /// Keys whose encoded names are too long and are cut. The digests at their ends were computed with `sha256sum`.
   private static let longNames = [
     (
       String(repeating: "a", count: 256),
@@ -100,7 +100,7 @@ extension NameVector {
   ].map { NameVector(naming: .encoded, key: $0, expectation: .name($1, subdirectory: $2)) }
 }
 
-/// A name that no key has under a naming.
+/// A file name that is not the name of any key under a naming.
 struct ForeignName {
   var naming: RecordNaming
   var fileName: String

@@ -1,7 +1,7 @@
 internal import BlobRecord
 
 extension PackVector {
-  /// A chunk that begins with records and is zeros after them.
+  /// A chunk that contains records at its beginning and zeros after them.
   struct Chunk {
     static let byteCount = 1_032_192
     static let quarterByteCount = byteCount / 4
@@ -17,7 +17,7 @@ extension PackVector {
     /// The records, in the order of their offsets.
     let records: [Record]
 
-    /// - Parameter records: The records, in order. The payload of a carrier becomes a copy of the first record.
+    /// - Parameter records: The records, in order. The payload of a `carrier` becomes a copy of the first record.
     init(
       number: Int, partByteCount: Int, prefix: String, salts: [UInt32?], openingSequence: UInt64, records: [Record]
     ) {
@@ -32,7 +32,7 @@ extension PackVector {
         records[index].chunk = number
         records[index].salt = records[index].salt ?? salts[0]
         if records[index].name.hasSuffix("carrier") { records[index].payload = records[0].bytes }
-        // The next multiple of 8 at which 40 bytes do not cross a multiple of 512.
+        // The next multiple of 8 at which the 40 bytes of the record's header do not cross a multiple of 512.
         var offset = (end + 7) / 8 * 8
         while offset % 512 > 512 - 40 { offset += 8 }
         records[index].offset = offset

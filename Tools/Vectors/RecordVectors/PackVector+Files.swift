@@ -1,7 +1,7 @@
 internal import BlobRecord
 
 extension PackVector {
-  /// Bytes of a file, and where they lie there.
+  /// A range of bytes of one of the files in a cache's `.packs`, with its offset in that file.
   struct Part {
     let path: String
     let file: String
@@ -39,7 +39,7 @@ extension PackVector {
 
   // MARK: The index
 
-  /// The newest records, in eight buckets.
+  /// The index file, whose eight buckets contain the entries of the newest records.
   private static var index: [UInt8] {
     var bytes = [UInt8](repeating: 0, count: 4096)
     bytes.replaceSubrange(0..<8, with: Array("BLOBINDX".utf8))
@@ -90,7 +90,7 @@ extension PackVector {
     return bytes
   }
 
-  /// Of three chunks that lie one behind the other: zeros for the one in the middle, which was not sealed yet.
+  /// The salts of three consecutive chunks. Those of the middle chunk are zeros, because it was not sealed yet.
   private static var checkpointSalts: [UInt8] {
     var bytes = [UInt8](repeating: 0, count: 3 * 16)
     for chunk in [freed, covered] {

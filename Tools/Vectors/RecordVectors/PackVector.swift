@@ -1,9 +1,9 @@
 internal import BlobRecord
 
-/// Parts of a pack, of its index and of a checkpoint, Spec/vectors/pack: the first records of two chunks, their salts and
-/// dead bits, and where the newest of them are found.
+/// Parts of a pack, of its index and of a checkpoint in Spec/vectors/pack: the first records of two chunks, their
+/// salts and dead bits, and the entries of the newest records.
 ///
-/// The bytes are put by hand where Spec/PackFormat.md has them: they are there to check the code that writes packs.
+/// The bytes are written to the offsets in Spec/PackFormat.md without the code that writes packs, because they test it.
 enum PackVector {
   static let pack = 3
   static let identifier: UInt64 = 0x0123_4567_89AB_CDEF
@@ -12,14 +12,14 @@ enum PackVector {
 
   static let seed: UInt64 = 0xFEDC_BA98_7654_3210
   static let bucketCount: UInt64 = 8
-  /// Unix seconds, of every entry.
+  /// The time of last use of every index entry, in Unix seconds.
   static let lastUse: UInt32 = 1_700_000_100
 
-  /// Of the index that was copied, which had other buckets.
+  /// The seed of the index that the checkpoint copied, which had a different number of buckets.
   static let checkpointSeed: UInt64 = 0x0F1E_2D3C_4B5A_6978
   static let checkpointBucketCount: UInt64 = 2
   static let checkpointSequence: UInt64 = 21
-  /// Unix seconds, of every entry of the checkpoint.
+  /// The time of last use of every checkpoint entry, in Unix seconds.
   static let checkpointLastUse: UInt32 = 1_700_000_050
 
   static let longKey = BlobKey(String(repeating: "long", count: 64))
@@ -28,17 +28,17 @@ enum PackVector {
     return path.fileName
   }
 
-  /// What a reader makes of what lies at an offset.
+  /// The result of reading the bytes at the offset of a record.
   enum Fate: String {
-    /// The newest of its name: a load finds it.
+    /// The record is the newest one of its name, so a load finds it.
     case newest
-    /// Its bit says so.
+    /// The dead bit of the record is set.
     case dead
-    /// A later record of its name has taken its place, and its bit was lost.
+    /// The record was superseded by a later one of its name, but its dead bit was lost.
     case replaced
-    /// Its payload is not what was stored.
+    /// The record's payload does not match its checksum.
     case damaged
-    /// Nothing that a walk finds: the header is damaged, a copy, or of a former life of the chunk.
+    /// A walk finds no record, because the header is damaged, is a copy, or belongs to a former life of the chunk.
     case nothing
   }
 
@@ -51,11 +51,11 @@ enum PackVector {
     var refCount: UInt32 = 0
     var ttl: UInt64 = 3600
     var fate: Fate
-    /// The salt in its crc.
+    /// The salt that the record's crc includes.
     var salt: UInt32?
-    /// The bytes of the record that are not the right ones.
+    /// The range of the record's bytes that are damaged.
     var damage: Range<Int>?
-    /// Whether an entry of the checkpoint leads to it.
+    /// A Boolean value that indicates whether an entry of the checkpoint refers to the record.
     var inCheckpoint = false
     var chunk = 0
     var offset = 0
@@ -88,7 +88,7 @@ enum PackVector {
 
   static let chunks = [walked, covered]
 
-  /// The checkpoint does not cover it. The third quarter's sector is not whole.
+  /// A chunk that the checkpoint does not cover. The dead sector of its third quarter is invalid.
   static let walked = Chunk(
     number: 5, partByteCount: 4096, prefix: "", salts: [0x5EED_0001, 0x5EED_0002, nil, 0], openingSequence: 7,
     records: [
@@ -130,7 +130,7 @@ enum PackVector {
         payload: RecordVector.pattern(30), sequence: 9, fate: .replaced),
     ])
 
-  /// The checkpoint covers it.
+  /// A chunk that the checkpoint covers.
   static let covered = Chunk(
     number: 6, partByteCount: 1024, prefix: "covered-",
     salts: [0x5EED_0011, 0x5EED_0012, 0x5EED_0013, 0x5EED_0014], openingSequence: 3,
@@ -152,7 +152,7 @@ enum PackVector {
         payload: RecordVector.pattern(50), sequence: 6, fate: .newest, inCheckpoint: true),
     ])
 
-  /// One of which the checkpoint has the salts of a former life, and an entry. It is free, so no part has bytes of it.
+  /// A free chunk, of which no part contains bytes. The checkpoint still has salts and an entry of its former life.
   static let freed = Chunk(
     number: 4, partByteCount: 0, prefix: "freed-",
     salts: [0x5EED_0021, 0x5EED_0022, 0x5EED_0023, 0x5EED_0024], openingSequence: 0,

@@ -3,7 +3,7 @@ internal import BlobRecord
 extension RecordVector {
   static var all: [RecordVector] { plain + ours + extended + named + damagedHeaders + damagedPayloads }
 
-  // MARK: Version 0: what SPTPersistentCache writes, flags 0
+  // MARK: Version 0, as SPTPersistentCache writes it: flags 0
 
   private static let plain: [RecordVector] = [
     RecordVector(
@@ -243,7 +243,7 @@ extension RecordVector {
     },
   ]
 
-  // MARK: Making them
+  // MARK: Creating vectors
 
   private static let now = UInt64(VectorSet.updateTime)
   private static let sound = file(RecordHeader(ttl: 60, updateTime: now, payloadSize: 5), pattern(5))
@@ -256,7 +256,7 @@ extension RecordVector {
       key: key, note: note, bytes: Self.file(header, payload), outcome: outcome, code: code, life: life)
   }
 
-  /// A record with payload checksum and key digest, changed before its crc is made.
+  /// Returns a record with payload checksum and key digest. `change` modifies its header before the crc is computed.
   static func sealed(
     _ key: String, note: String, refCount: UInt32 = 0, ttl: UInt64 = 0, payload: [UInt8], outcome: String = "ok",
     code: Int? = nil, life: Life, behind tail: [UInt8] = [], change: (inout RecordHeader) -> Void = { _ in }
@@ -272,7 +272,7 @@ extension RecordVector {
       key: key, note: note, header: header, payload: payload + tail, outcome: outcome, code: code, life: life)
   }
 
-  /// A sound record of version 0, changed in its bytes.
+  /// Returns a damaged record: a valid record of version 0 whose bytes `change` modifies.
   private static func damaged(
     _ key: String, note: String, outcome: String, code: Int, change: (inout [UInt8]) -> Void
   ) -> RecordVector {
@@ -285,13 +285,13 @@ extension RecordVector {
     header.withEncodedBytes { bytes in bytes.withUnsafeBytes { Array($0) } } + payload
   }
 
-  /// Makes the crc of a changed header hold again.
+  /// Computes the crc of a modified header again.
   private static func seal(_ bytes: inout [UInt8]) {
     let crc = CRC32.checksum(of: bytes.span.bytes.extracting(first: 60))
     withUnsafeBytes(of: crc.littleEndian) { bytes.replaceSubrange(60..<64, with: $0) }
   }
 
-  /// Bytes that are no text and not all alike.
+  /// Returns bytes that are neither text nor all the same.
   static func pattern(_ count: Int) -> [UInt8] {
     (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ 0x87) }
   }

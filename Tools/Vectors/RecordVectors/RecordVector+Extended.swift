@@ -1,6 +1,6 @@
 internal import BlobRecord
 
-// Version 2: flag 0x8, with something behind the payload.
+// Version 2: flag 0x8, with an extension after the payload.
 extension RecordVector {
   private static let longKey = "l" + String(repeating: "/", count: 85)
 

@@ -1,20 +1,20 @@
 internal import BlobRecord
 
-/// One file of Spec/vectors/records: its bytes, and what a reader has to make of them.
+/// One file of Spec/vectors/records: its bytes, and the expected results of reading them.
 ///
-/// Expectations are stated, not computed with the code that they are there to check.
+/// The expected results are written out instead of being computed with the code that they test.
 struct RecordVector {
-  /// What becomes of a record as time goes by.
+  /// The dependence of a record's state on the time.
   enum Life {
-    /// Live up to this second, expired from the next.
+    /// Live until this second, and expired from the next second on.
     case live(until: Int64)
-    /// Live at any time, because its TTL or its update time is that large.
+    /// Live at any time, because the TTL or the update time is very large.
     case forever
-    /// Locked, so live at any time.
+    /// Live at any time, because the record is locked.
     case locked
-    /// The header is sound and the payload is not. An expired record is not found, and its payload is not looked at.
+    /// The header is valid, but the payload is not. After this second the record is expired, and its payload not read.
     case damaged(until: Int64)
-    /// Damaged at any time: the header is, or the record is locked.
+    /// Damaged at any time, because the header is damaged or the record is locked.
     case unreadable
   }
 
@@ -24,19 +24,19 @@ struct RecordVector {
   var outcome: String
   var code: Int?
   var life: Life
-  /// The extension, where the file has a whole one.
+  /// The extension, or `nil` if the file has no valid one.
   var tail: Tail?
 
-  /// What a record keeps behind its payload.
+  /// The content of the extension after a record's payload.
   struct Tail {
     var key: String?
-    /// Text, so that the manifest can show it.
+    /// The extended data, which are text so that the manifest can contain them.
     var data: String
 
     var bytes: [UInt8] { RecordExtension(key: key.map { BlobKey($0) }, data: Array(data.utf8)).encoded }
   }
 
-  /// Relative to Spec/vectors.
+  /// The path relative to Spec/vectors.
   var path: String {
     guard let path = try? RecordLayout().path(for: BlobKey(key)) else {
       preconditionFailure("\(key) has no file name under the encoded naming")
@@ -65,7 +65,7 @@ struct RecordVector {
     ])
   }
 
-  /// The fields as they are stored, sound or not.
+  /// The fields of the header as they are stored, valid or not.
   private var header: JSONText {
     guard let stored = try? StoredHeader(decoding: bytes.span.bytes) else { return .null }
     return .object([
@@ -91,7 +91,7 @@ struct RecordVector {
     return .hexadecimal(CRC32.checksum(of: body[range].span.bytes))
   }
 
-  /// As it was put there, where it is whole.
+  /// The content of the extension, or null if the file has no valid one.
   private var extensionEntry: JSONText {
     guard let tail else { return .null }
     return .object([

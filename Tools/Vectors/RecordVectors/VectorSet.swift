@@ -10,17 +10,17 @@ public import SystemPackage
   internal import Android
 #endif
 
-/// Everything that lies in Spec/vectors, made from nothing but this code: the same bytes at each call.
+/// All files of Spec/vectors, which this code generates without other input: each call returns the same bytes.
 ///
-/// Names that differ only in case or in Unicode normalisation are kept apart, so that the set can be checked out on
-/// file systems that fold names.
+/// No two names differ only in case or in Unicode normalisation, so that the set can be checked out on file systems
+/// that treat such names as equal.
 public enum VectorSet {
   /// The update time of most records, 2023-11-14T22:13:20Z.
   static let updateTime: Int64 = 1_700_000_000
-  /// The default expiration that the manifest's judgements take, in seconds.
+  /// The default expiration that the manifest's judgements assume, in seconds.
   static let defaultExpiration: Int64 = 600
 
-  /// Every file with its path below the directory of the set.
+  /// Returns every file with its path relative to the directory of the set.
   public static func files() -> [(path: String, bytes: [UInt8])] {
     let records = RecordVector.all
     return [("manifest.json", Array((manifest(of: records).rendered() + "\n").utf8))]
@@ -40,9 +40,9 @@ public enum VectorSet {
     ])
   }
 
-  /// Writes the set into a directory, which it creates if need be. Files that are not of the set stay.
+  /// Writes the set into a directory, which is created if it does not exist. Other files in the directory stay.
   ///
-  /// The calls are the C library's because Foundation on Darwin would normalise the names.
+  /// The method calls the C library, because Foundation would normalise the names on Darwin.
   public static func write(to directory: FilePath) throws(Errno) {
     try createDirectory(directory)
     for (path, bytes) in files() {

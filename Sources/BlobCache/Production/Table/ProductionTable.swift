@@ -16,7 +16,7 @@ final class ProductionTable: Sendable {
     var watches: [Flights.ID: Task<Void, Never>] = [:]
     var changes: [BlobKey: Int] = [:]
 
-    /// Makes later calls for a key begin a new production, and prevents the store of running ones.
+    /// Makes later calls for a key begin a new production, and prevents running ones from being stored.
     mutating func withdraw(_ key: BlobKey) {
       guard !flights.isNoneJoinable else { return }
       for kind in Production.Kind.allCases {
@@ -48,7 +48,7 @@ final class ProductionTable: Sendable {
   var count: Int { state.withLock { $0.flights.count } }
   func waiterCount(of name: Production.Name) -> Int { state.withLock { $0.flights.memberCount(of: name) } }
 
-  /// Returns whether a call from now on would join a production.
+  /// Returns a Boolean value that indicates whether a call would now join a production.
   func isUnderWay(_ name: Production.Name) -> Bool { state.withLock { $0.flights.flight(of: name) != nil } }
 }
 
@@ -58,7 +58,7 @@ extension ProductionTable {
   /// Waits for the result of the key's production, which `produce` begins if none is in progress.
   ///
   /// - Parameter isPatient: A Boolean value that indicates whether to wait for the end even after `answer(_:early:)`.
-  /// - Throws: `CancellationError` if the task is cancelled; `recursiveProduction` if it waits for the caller.
+  /// - Throws: `CancellationError` if the task is cancelled; `recursiveProduction` if the producer awaits the caller.
   func answer(
     to name: Production.Name, isPatient: Bool = false, producing produce: @escaping Producer
   ) async throws -> Answer {
@@ -71,7 +71,7 @@ extension ProductionTable {
     return Answer(production: production, isOwn: ticket.isNew, result: result)
   }
 
-  /// Escalates the producer's priority to a waiter's priority, also when the latter is raised later.
+  /// Escalates the producer's priority when the priority of a waiting task is raised.
   private func lendingPriority<Result>(
     to production: Production, _ body: () async throws -> Result
   ) async throws -> Result {
@@ -163,7 +163,7 @@ extension ProductionTable {
     state.watches.removeValue(forKey: production.flight)?.cancel()
   }
 
-  /// Warns of a production that others wait for too long: perhaps its producer waits for itself.
+  /// Warns of a production that others wait for too long, because its producer may wait for one of them.
   private func watch(_ production: Production, _ state: inout State) {
     guard state.watches[production.flight] == nil else { return }
     state.watches[production.flight] = Task { [patience, warn] in
@@ -183,7 +183,7 @@ extension ProductionTable {
   /// Runs a change that replaces or removes the blob of a key.
   ///
   /// A running production of the key is then not stored. A later call does not join any production that began before
-  /// its end.
+  /// the end of the change.
   func changing<Result>(_ key: BlobKey, _ change: () throws -> Result) rethrows -> Result {
     beginChange(of: key)
     defer { endChange(of: key) }

@@ -1,12 +1,12 @@
 internal import BlobRecord
 internal import Locks
 
-/// The current task's production, and the waits between productions, which detect deadlocks.
+/// The current task's production, and the waits between productions, by which deadlocks are detected.
 ///
 /// A producer must not wait for a production that waits for it. A task-local value identifies the production of a
 /// task. Child tasks inherit it, but detached tasks do not, so a wait for a detached task cannot be recognized.
 enum ProductionWaits {
-  /// The production of the current task. It may have ended, so that nothing waits for it.
+  /// The production of the current task. If it has already ended, nothing waits for it.
   @TaskLocal static var current: Production?
 
   private static let waits = Lock(WaitGraph<Production>())

@@ -48,7 +48,7 @@ public protocol RemoteEngine: Sendable {
   /// - Throws: `RemoteError`.
   func capabilities(under prefix: RemoteName) async throws -> RemoteCapabilities
 
-  /// Closes connections and threads. No call begins after it; cancelled calls may still end.
+  /// Closes connections and ends threads. No call begins after it; cancelled calls may still end.
   func close() async
 }
 
@@ -115,10 +115,9 @@ private struct OnePiece: AsyncSequence, Sendable {
 
 /// The capabilities of a remote engine that go beyond storing objects, as observed.
 public struct RemoteCapabilities: Hashable, Sendable, Codable {
-  /// A Boolean value that indicates whether a conditional put can be limited to creating an object, as a test has
-  /// shown.
+  /// A Boolean value that indicates whether a put can be made conditional on the absence of the object, as tested.
   public var conditionalPut = false
-  /// A Boolean value that indicates whether a conditional put can be limited to replacing a known version, as tested.
+  /// A Boolean value that indicates whether a put can be made conditional on the object's version, as tested.
   public var conditionalReplace = false
   /// A Boolean value that indicates whether the engine drops expired objects.
   public var expiry = false
@@ -137,7 +136,7 @@ public struct RemoteCapabilities: Hashable, Sendable, Codable {
   public init() {}
 }
 
-/// A remote engine that grants leases, by which one machine of several produces a blob.
+/// A remote engine that grants leases, by which only one of several machines produces a blob.
 ///
 /// A lease is a hint. Two machines may hold one if a machine pauses or the engine loses its memory. Then both produce
 /// the blob, which is harmless.
@@ -158,7 +157,7 @@ public protocol RemoteLeasing: RemoteEngine {
   func releaseLease(_ name: RemoteName, as holder: String) async throws
 }
 
-/// A remote engine by which machines announce their changes to each other.
+/// A remote engine through which machines announce their changes to each other.
 ///
 /// Announcements are an optimization. Some may be lost or arrive twice.
 public protocol RemoteAnnouncing: RemoteEngine {

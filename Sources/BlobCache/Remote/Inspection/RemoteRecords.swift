@@ -111,7 +111,7 @@ extension RemoteRecords {
 extension RemoteNamespace {
   func prefix(ofKeysBeginning beginning: String) -> RemoteName {
     let layout = RecordLayout(naming: naming, arrangement: .prefix)
-    // A prefix that has no name costs a longer listing with the same result.
+    // If the prefix cannot be part of a name, the listing is longer, with the same result.
     guard let start = try? naming.fileNamePrefix(forKeyPrefix: beginning) else { return prefix }
     let subdirectory = layout.subdirectory(ofFileNamesBeginning: start)
     return subdirectory.isEmpty ? prefix : RemoteName("\(prefix)\(subdirectory)/\(start)")
@@ -124,7 +124,7 @@ extension RemoteNamespace {
     guard bytes.starts(with: prefix.string.utf8), let slash = bytes.lastIndex(of: UInt8(ascii: "/")),
       let file = String(bytes[bytes.index(after: slash)...]), let key = naming.key(ofFileName: file)
     else { return nil }
-    // An object with another name than its key's is foreign, and so is one whose key has no name.
+    // An object whose name differs from its key's name is foreign, and so is one whose key has no name.
     return (try? place(of: key).name).map { $0.string.utf8.elementsEqual(bytes) } == true ? key : nil
   }
 }

@@ -20,7 +20,7 @@ final class RemoteListener: Sendable {
 
   /// Listens until the task is cancelled.
   ///
-  /// - Parameter hasMissed: A closure that is called after each connect, because announcements may have been missed.
+  /// - Parameter hasMissed: Called after each new connection, because announcements may have been missed before it.
   func run(
     receive: @Sendable (String) async -> Void, hasMissed: @Sendable () -> Void,
     fails: @Sendable (any Error) -> Void
@@ -53,7 +53,7 @@ struct Announcement: Hashable, Sendable {
   let checksum: UInt32?
 
   private static let version = "blobcache1"
-  /// A key of 65,536 bytes in Base64, and the other fields.
+  /// The maximum length, which suffices for a key of 65,536 bytes in Base64 and the other fields.
   private static let longest = 100_000
 
   var text: String {

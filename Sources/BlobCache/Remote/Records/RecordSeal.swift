@@ -1,6 +1,6 @@
 internal import BlobRecord
 
-/// The seal after a record in a remote engine: eight letters, and HMAC-SHA256 of the object's name and the record.
+/// The seal after a record in a remote engine: `BCSEAL01`, and the HMAC-SHA256 of the object's name and the record.
 ///
 /// Source: RFC 2104, section 2.
 struct RecordSeal: Sendable {
@@ -22,7 +22,7 @@ struct RecordSeal: Sendable {
     let (first, second) = (block.map { $0 ^ 0x36 }, block.map { $0 ^ 0x5C })
     inner.update(unsafe first.span.bytes)
     outer.update(unsafe second.span.bytes)
-    // The name prevents moving a record to another key. No name contains a zero byte, which separates it.
+    // The name is included, so that no record can be moved to another key. No name contains the final zero byte.
     let start = Array(name.string.utf8) + [0]
     inner.update(unsafe start.span.bytes)
   }

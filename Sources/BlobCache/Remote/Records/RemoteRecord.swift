@@ -63,7 +63,7 @@ extension RemoteRecord {
     self.init(frame, .memory(blob.payload), seal)
   }
 
-  /// Creates a record from a file, which is read for the pieces, and first for a seal or a missing checksum.
+  /// Creates a record from a file, which is read for the pieces, and now to compute a seal or a missing checksum.
   init(
     _ file: RemotePayloadFile, defaultExpiration: Int64, to place: RemotePlace, sealedBy sealKey: RemoteSealKey?
   ) async throws {
@@ -176,7 +176,7 @@ public struct RemoteRecordPieces: AsyncSequence, Sendable {
         let piece = try await file.lane.run { [reader = file.reader] _ in try reader.read(offset..<end) }
         checksum.update(piece.bytes)
         if end == file.reader.byteCount, let wanted = file.reader.header.payloadChecksum, wanted != checksum.value {
-          // This throws the store's own message, and applies its rule for damaged files.
+          // This throws the store's own error, and applies its rule for damaged files.
           try await file.lane.run { [reader = file.reader] _ in try reader.verify() }
         }
         return piece

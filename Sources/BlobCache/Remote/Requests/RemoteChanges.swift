@@ -45,15 +45,15 @@ final class RemoteChanges: Sendable {
   fileprivate struct State {
     var changes = LatestByKey<BlobKey, Attempt>()
     var waiters = WaitList<Waiter>()
-    /// The tickets of waiters by their condition. Some waiters may have left.
+    /// The tickets of waiters by what they wait for. Some waiters may have left.
     var tickets: [Awaited: [WaitList<Waiter>.Ticket]] = [:]
-    /// The changes that are retried after a delay, with the task that waits for it.
+    /// The changes that are retried after a delay, with the task that waits for the delay.
     var delayed: [BlobKey: Task<Void, Never>] = [:]
     var workers: [UInt64: Task<Void, Never>] = [:]
     var nextWorker: UInt64 = 0
     var alarm: Task<Void, Never>?
     var isClosed = false
-    /// Keys whose removal the engine did not accept, so that its records must not be returned.
+    /// Keys whose removal the engine did not accept, so that the engine's records of them must not be returned.
     var hidden: Set<BlobKey> = []
 
     mutating func take(_ key: BlobKey) -> Attempt? {
@@ -106,7 +106,7 @@ final class RemoteChanges: Sendable {
 
   /// Adds a change, which replaces a waiting change of the key, or is ignored in favor of it if `givesWay` is set.
   func add(_ change: Change, of key: BlobKey, givesWay: Bool = false) {
-    // A record that exceeds the limit is read again when the change runs.
+    // A record that exceeds the limit is read from the directory when the change runs.
     let change = change.byteCount > byteLimit ? .putFromDirectory : change
     let dropped = state.withLock { state -> [Dropped] in
       guard !state.isClosed else { return [Dropped(key: key, change: change, waiters: [])] }
@@ -323,7 +323,7 @@ extension RemoteChanges.State {
   }
 
   fileprivate mutating func hide(_ key: BlobKey) {
-    // As many keys are hidden as changes may wait. Beyond that, removed blobs may return: Spec/Remote.md, T7.
+    // The same limit as for waiting changes applies. Beyond it, removed blobs may return: Spec/Remote.md, T7.
     if hidden.count >= RemoteChanges.mostWithoutBytes { hidden.removeFirst() }
     hidden.insert(key)
   }

@@ -21,7 +21,7 @@ final class RemoteRequests: Sendable {
   let environment: Environment
   /// The identity of this cache for the others that share the engine.
   let sender = "\(UInt64.random(in: 0 ... .max))"
-  /// The circuit breakers of loads, of changes, and of leases and announcements. They fail independently.
+  /// The circuit breakers of loads, of changes, and of leases and announcements. Each kind of request can fail alone.
   let (breaker, changeBreaker, helpBreaker): (CircuitBreaker, CircuitBreaker, CircuitBreaker)
   let deadline: Deadline
   let counts: RemoteCounts
@@ -50,7 +50,7 @@ final class RemoteRequests: Sendable {
     do throws(KeyError) {
       return try RemotePlace(of: key, in: tier.namespace)
     } catch {
-      // The key stays here, because no machine can name its object.
+      // The blob is only stored here, because no machine can name its object.
       environment.logger.debug("\(key): no name in \(tier.engine.name): \(error)")
       return nil
     }
@@ -315,7 +315,7 @@ extension RemoteRequests {
 
 extension RemoteRequests {
   private func noteSuccess(_ breaker: CircuitBreaker) {
-    // The level equals the level of the message that this one ends.
+    // The level is that of the earlier message that the engine is skipped.
     if breaker.succeed() { environment.logger.warning("\(tier.engine.name) answers again") }
   }
 
@@ -353,7 +353,7 @@ extension RemoteRequests {
 }
 
 extension Deadline {
-  /// Runs a request with a timeout for the first piece, and one between later pieces, reported to `Pace`.
+  /// Runs a request with a timeout for the first piece, and one between later pieces, which it reports to `Pace`.
   func run<Result: Sendable>(
     first: Duration, progress: Duration, _ engine: String,
     _ call: @escaping @Sendable (Pace) async throws -> Result

@@ -25,7 +25,7 @@ extension CacheEngine {
   func stream(
     _ key: BlobKey, _ options: StreamOptions, _ produce: @escaping @Sendable (StreamProducer) async throws -> Void
   ) async throws -> CacheFollower {
-    // The production that had opened before the last lookup.
+    // The production whose blob could be read before the last lookup.
     var opened: StreamProduction?
     var hasAsked = remote == nil
     while true {
@@ -70,7 +70,7 @@ extension CacheEngine {
       return nil
     }
     guard let found else { return nil }
-    // A complete blob is from another writer, or needs its producer no more.
+    // A complete blob is from another writer, or no longer needs its producer.
     guard let production, found.header == nil else { return CacheFollower(self, found, nil) }
     if production.join() { return CacheFollower(self, found, production) }
     await production.end.wait()

@@ -40,7 +40,7 @@ public final class CacheFollower: Sendable {
   /// - Throws: The errors of `BlobFollower.read` and of a producer in this process; `CancellationError`; `closed`.
   public func read(at offset: Int64, atMost count: Int = 256 << 10) async throws -> Data {
     precondition(count > 0, "a read of \(count) bytes")
-    // The producer assumes that all earlier bytes were read.
+    // For the producer, a read at an offset means that all earlier bytes were read.
     production?.didRead(to: offset)
     let progress = try await progress(beyond: offset)
     return try await engine.lanes.reads.run { [blocking] _ in try blocking.read(at: offset, atMost: count, progress) }
@@ -174,9 +174,9 @@ private final class FollowerWait: Sendable {
 }
 
 extension BlobCache {
-  /// Opens the blob of a key that is live or being written, and whose reads wait for bytes that are not written yet.
+  /// Opens the blob of a key that is live or being written. Reads wait for bytes that are not written yet.
   ///
-  /// See `BlobStore.openFollower`. A buffered blob of the key is written first.
+  /// See `BlobStore.openFollower`. A staged blob of the key is written first.
   ///
   /// - Parameters:
   ///   - key: The key of the blob.
@@ -202,8 +202,8 @@ extension BlobCache {
   /// that it has written and follow it. When the producer returns, the blob is stored. If it throws, nothing is stored;
   /// readers of this process get its error, and readers of other processes get `streamBroken`.
   ///
-  /// The producer runs in a separate task, which the last reader of this process cancels, unless `finishesAlone` is
-  /// set.
+  /// The producer runs in a separate task, which is cancelled when the last reader of this process leaves, unless
+  /// `finishesAlone` is set.
   ///
   /// - Parameters:
   ///   - key: The key of the blob.

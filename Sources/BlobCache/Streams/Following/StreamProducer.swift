@@ -87,7 +87,7 @@ public struct StreamOptions: Hashable, Sendable {
   public var maximumLead: Int64?
   /// A Boolean value that indicates whether only one process at a time produces a blob, while others read its bytes.
   public var acrossProcesses: Bool
-  /// The time to wait for another process that is about to begin before producing anyway.
+  /// The time to wait for another process that is about to begin. After it, this process produces anyway.
   public var waitsForOthers: Duration
 
   public init(

@@ -40,7 +40,7 @@
         for try await piece in response.body {
           let rest = limit - bytes.count
           bytes.append(contentsOf: piece.readableBytesView.prefix(rest))
-          // A body that ends exactly here is read to its end, which preserves the connection.
+          // A body that ends exactly at the limit is read to its end, which preserves the connection.
           if piece.readableBytes > rest { break }
         }
       } catch {

@@ -4,8 +4,8 @@
   internal import NIOCore
   internal import NIOFoundationCompat
 
-  /// If a server responds before the upload ends, async-http-client 1.37 leaks a task that waits forever. `close()`
-  /// releases the record with its open file, so that the task retains only a small part.
+  /// The body of an upload. If a server responds before its end, async-http-client 1.37 leaks a task that waits
+  /// forever. `close()` releases the record with its open file, so that the task retains little.
   final class Upload: AsyncSequence, Sendable {
     private static let partByteCount = 1 << 16
 

@@ -5,7 +5,7 @@
     /// The index in `primaries` for each slot, or an empty array for a single server.
     private let owners: [UInt16]
 
-    /// The value is `false` for a server that denies the query, because it may still be a node of a cluster.
+    /// `false` if the server has denied the query, because it may be a node of a cluster with unknown nodes.
     let isCertain: Bool
 
     private static let nobody = UInt16.max

@@ -20,7 +20,7 @@
     /// Larger commands use separate connections.
     static let smallByteCount = 1 << 18
     private static let redirectLimit = 5
-    /// The time without any reply after which a server counts as dead if a request on it is cancelled.
+    /// The time without any reply after which a server counts as dead if a request to it is cancelled.
     private static let silenceLimit: Duration = .milliseconds(200)
     private static let learningPause: Duration = .milliseconds(100)
 
@@ -146,7 +146,7 @@
   // MARK: - Topology
 
   extension ValkeyServers {
-    /// The first call queries the topology, and later calls return the last known one during a query.
+    /// Returns the topology. The first call queries it, and later calls return the last known one during a query.
     func topology() async throws -> ClusterTopology {
       if let topology = state.withLock({ $0.topology }) { return topology }
       guard let learning = learn() else { throw closed }
@@ -187,7 +187,7 @@
           for way in unused.keys { state.pools[way] = nil }
           return Array(unused.values)
         }
-        // Their connections close after the last request.
+        // The connections of unused pools close after the last request.
         _ = consume unused
         outcome.end(result)
       }

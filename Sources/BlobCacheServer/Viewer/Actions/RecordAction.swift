@@ -54,7 +54,7 @@ extension BlobResponder {
 struct FormFields {
   private let fields: [(name: String, value: String)]
 
-  /// The limit fits a key of maximum length with every byte escaped.
+  /// The limit allows a key of maximum length with every byte escaped.
   static let largestByteCount = 32 << 10
   static let tokenName = "token"
 

@@ -57,7 +57,7 @@ struct ColumnChart {
       """
   }
 
-  /// Two decimal places exceed the resolution of any screen.
+  /// Returns a number with two decimal places, which exceed the resolution of any screen.
   static func number(_ value: Double) -> String {
     guard value.isFinite else { return "0" }
     return "\((value * 100).rounded() / 100)"

@@ -1,7 +1,7 @@
 internal import Locks
 internal import TextFormats
 
-/// A one-time token is exchanged for a cookie, because other users of the machine can also connect to its ports.
+/// The exchange of a one-time token for a cookie, because other users of the machine can connect to its ports.
 final class Entrance: Sendable {
   /// `nil` after its use.
   private let token: Lock<String?>
@@ -45,7 +45,7 @@ package enum RandomToken {
     (0..<2).map { _ in Hexadecimal.text(UInt64.random(in: .min ... .max), digits: 16) }.joined()
   }
 
-  /// Compares in constant time.
+  /// Compares two tokens in constant time.
   static func areEqual(_ a: String, _ b: String) -> Bool {
     guard a.utf8.count == b.utf8.count else { return false }
     return zip(a.utf8, b.utf8).reduce(0) { $0 | ($1.0 ^ $1.1) } == 0

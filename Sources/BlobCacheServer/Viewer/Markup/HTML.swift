@@ -1,7 +1,7 @@
 internal import BlobRecord
 internal import TextFormats
 
-/// Literals and interpolated `HTML` values are markup, and other values are escaped. Attributes have double quotes.
+/// HTML text. Literals and interpolated `HTML` values are markup; others are escaped. Attributes have double quotes.
 struct HTML: ExpressibleByStringInterpolation, Sendable {
   private(set) var text: String
 
@@ -75,7 +75,7 @@ extension HTML {
 }
 
 extension Unicode.Scalar {
-  /// Includes zero-width characters, line separators, and characters that change the text direction.
+  /// A Boolean value that indicates whether a character is invisible, separates lines or changes the text direction.
   fileprivate var isUnseen: Bool {
     switch value {
     case 0x00...0x1F, 0x7F...0x9F, 0xAD, 0x61C, 0x200B...0x200F, 0x2028...0x202E, 0x2060...0x206F, 0xFEFF,
@@ -87,7 +87,7 @@ extension Unicode.Scalar {
 }
 
 extension Quantities {
-  /// The groups of three digits are separated with thin spaces: `1 000 000`.
+  /// Formats a number with thin spaces between groups of three digits: `1 000 000`.
   static func count(_ number: Int64) -> String {
     let digits = "\(number.magnitude)"
     var text = ""

@@ -1,6 +1,6 @@
 internal import TextFormats
 
-/// Pages have relative addresses and are siblings, so that a path prefix has no effect. A key is a query parameter,
+/// A relative link to a page. All pages are siblings, so a path prefix has no effect. A key is a query parameter,
 /// because browsers would remove a key such as `..` from a path.
 struct ViewerLink {
   private(set) var text: String

@@ -13,7 +13,7 @@ enum Preview: Sendable {
 
   private static let textByteCount: Int64 = 16 << 10
   private static let shownByteCount: Int64 = 256
-  /// A larger image is not sent automatically.
+  /// The maximum size of an image that is shown automatically.
   private static let largestImage: Int64 = 16 << 20
 
   init(of inspection: RecordInspection, _ reference: RecordReference, _ cache: BlobCache) async throws {

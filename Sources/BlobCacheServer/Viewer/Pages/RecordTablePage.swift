@@ -36,7 +36,7 @@ struct RecordTableQuery {
   var prefix = ""
   var state = "all"
   var states = Set(RecordState.allCases)
-  /// `nil` for the directory order, which requires no scan.
+  /// The order, or `nil` for the order of the directory, which requires no scan.
   var order: RecordOrder?
   var start = WalkPosition.start
   /// The start position in percent of the directory, or `nil` for a page that follows another one.
@@ -65,7 +65,7 @@ struct RecordTableQuery {
           throw Refusal(400, "a place in the directory is a number from 0 to 99")
         }
         percent = number
-      // Parameters of links from other pages.
+      // Links from other pages have additional parameters.
       default: continue
       }
     }

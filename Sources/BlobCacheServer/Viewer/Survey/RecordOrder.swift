@@ -67,10 +67,10 @@ struct RecordRow: Sendable {
   /// The size of the payload, or of the whole file if the header is damaged.
   let byteCount: Int64
   let updated: UnixTime?
-  /// `nil` for a locked record and for a damaged header.
+  /// The expiry, or `nil` for a locked record and for a damaged header.
   let expiry: UnixTime?
   let lockCount: UInt32
-  /// The time of the file's last change, since which a locked record has been locked at the latest.
+  /// The time of the file's last change. A locked record has been locked at least since then.
   let changed: UnixTime
   let mediaType: String?
   let damage: String?

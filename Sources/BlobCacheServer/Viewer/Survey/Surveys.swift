@@ -133,7 +133,7 @@ final class Samples: Sendable {
     let usage: BlobStore.UsageEstimate?
   }
 
-  /// The samples of six minutes, at one sample every two seconds.
+  /// The maximum number of samples: six minutes, at one sample every two seconds.
   private static let limit = 180
   /// After a longer gap in seconds the curve restarts, because the values in between are unknown.
   private static let longestGap: Int64 = 30

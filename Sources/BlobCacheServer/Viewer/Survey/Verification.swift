@@ -3,7 +3,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import Locks
 
-/// Inspects one record after the other, so that it ends with the cache and other scans can make progress.
+/// Verifies all records one after the other, so that it ends with the cache and other scans can make progress.
 final class Verification: Sendable {
   struct Look: Sendable {
     fileprivate(set) var began: UnixTime

@@ -29,16 +29,16 @@ extension BlobStore {
     public var packing: Packing?
     /// The method by which loads read packed records.
     public var packReads = PackReads.byCalls
-    /// The number of records for which a new index of the packs has room, in one mebibyte. The index grows on demand.
+    /// The least number of records for which a new pack index has room (by default 1 MiB). The index grows on demand.
     package var leastPackIndexEntryCount = 60_000
-    /// The number of bytes of a chunk that are filled, or `nil` for all. A small value makes chunks be reused early.
+    /// The number of bytes of a chunk that are filled, or `nil` for all. With a small value, chunks are reused earlier.
     package var packChunkByteCount: Int?
-    /// The number of new packed bytes, walked by a boot in 0.1 seconds, after which a collection writes a checkpoint.
+    /// The number of new packed bytes, which recovery walks in 0.1 s, after which a collection writes a checkpoint.
     package var leastCheckpointByteCount = 64 << 20
     /// The treatment of a damaged file that a load has found, in addition to throwing an error.
     public var damagePolicy = DamagePolicy.report
     public var logger = Logger(label: "BlobStore")
-    /// The clock for expiration, by default the system's as of the kernel's last tick, at most some milliseconds ago.
+    /// The clock for expiration, by default the system clock at the kernel's last tick, a few milliseconds ago.
     public var now: @Sendable () -> UnixTime = { UnixTime(seconds: SystemClock.unixSeconds()) }
 
     public init() {}
@@ -85,7 +85,7 @@ extension BlobStore.Configuration {
     public var sharing = BlobStore.Sharing.shared
     /// The most time that a change, but never a load, waits for other changes of the key before it fails with `busy`.
     public var lockTimeout: Duration = .seconds(10)
-    /// A Boolean value that indicates whether the first store creates the directory, without which operations fail.
+    /// A Boolean value that indicates whether the first store creates a missing directory. Otherwise operations fail.
     public var createsDirectory = true
     /// A Boolean value that indicates whether the directory may be writable for every user without a sticky bit.
     ///
@@ -96,7 +96,7 @@ extension BlobStore.Configuration {
     public var leavesHint = true
     /// A Boolean value that indicates whether collections are added to the directory's statistics.
     ///
-    /// The statistics show their times to other processes, so set it to `false` for a store whose clock is different.
+    /// The statistics show collection times to other processes, so set `false` for a store with a different clock.
     public var recordsCollections = true
   }
 }
@@ -136,9 +136,9 @@ extension BlobStore.Configuration {
     /// The arrangement of records in subdirectories, or `nil` for the directory's own arrangement.
     ///
     /// The settings specify the directory's own arrangement, or otherwise the program that changed it last. Existing
-    /// records without such information are arranged by `prefix`. A new directory becomes `spread`, which is recorded
-    /// in its settings. It becomes `prefix` for SPTPersistentCache, if names are `verbatim` or the format is
-    /// `reference`, and if several users who do not trust each other create files in it.
+    /// records without such information are arranged by `prefix`. A new directory gets `spread`, which is recorded in
+    /// its settings. It gets `prefix` for SPTPersistentCache, if names are `verbatim` or the format is `reference`, and
+    /// if several users who do not trust each other create files in it.
     public var arrangement: RecordArrangement?
 
     public init(naming: RecordNaming = .encoded, arrangement: RecordArrangement? = nil) {

@@ -8,7 +8,7 @@ extension BlobStore {
     case automatic
     /// Nothing is guaranteed, so a record may be missing or damaged afterwards, which a load detects.
     case none
-    /// The new blob is on the medium before it replaces the old one, so the old blob is never lost for the new one.
+    /// The new blob is on the medium before it replaces the old one, so a power cut leaves one of the two intact.
     case barrier
     /// The file, its directory, and that directory's parent are on the medium when the operation returns.
     case full

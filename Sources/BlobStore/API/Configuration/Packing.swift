@@ -8,15 +8,15 @@ extension BlobStore {
   public enum Packing: Hashable, Sendable {
     /// New records are not packed, but packed ones stay in their packs until they are stored again.
     case off
-    /// Records of at most this many bytes (name, payload, extension, and a header of 40 bytes), up to 32,752.
+    /// Records of at most this many bytes, including name, extension, and a header of 40, are packed (up to 32,752).
     case upTo(Int)
   }
 
   /// The method by which loads read packed records.
   public enum PackReads: Hashable, Sendable {
-    /// One system call for each load, in which a defective medium is an error.
+    /// Each load makes one system call, and fails with an error if the medium is defective.
     case byCalls
-    /// Mapped memory, which takes half of the time.
+    /// Loads read mapped memory, which takes half of the time.
     ///
     /// Each pack takes a gibibyte of address space. If the medium cannot be read, or another program truncates a
     /// pack, the system ends the process by SIGBUS, so this is only for applications that may end in this way.
@@ -25,7 +25,7 @@ extension BlobStore {
 }
 
 extension BlobStore.Packing {
-  /// The largest bound, 2047 times 16, because the size in an index entry has eleven bits.
+  /// The largest bound, 2047 times 16 bytes, because an index entry stores a record's size in eleven bits.
   public static let largestBound = 32_752
 
   /// The size of the largest record that is packed, in bytes, or `nil` if records are not packed.

@@ -24,7 +24,7 @@ extension BlobStore {
     /// A closure that is called after each file, and ends the wipe by returning `true`.
     public var isStopped: (@Sendable () -> Bool)?
 
-    /// The number of files between two calls of `progress`, which take a few milliseconds.
+    /// The number of files between two calls of `progress`. Their removal takes a few milliseconds.
     public static let progressStep = 256
 
     public init() {}

@@ -1,6 +1,6 @@
 internal import Posix
 
-/// The records that follow, in the order of eviction, after the ones that a size pass removes.
+/// The records that are next in the order of eviction, after the ones that a size pass removes.
 ///
 /// The walk of the pass finds them, so that a steady stream of stores does not walk the directory each time. Changes
 /// of a record are detected at its removal. A record that was unlocked after the walk is missing until the next walk.
@@ -53,9 +53,9 @@ struct EvictionBatch {
 
   /// The number of batches that fill the recycling bin.
   static let perBin: Int64 = 4
-  /// The maximum number of records in a directory with batches.
+  /// The maximum number of records of a directory whose records are evicted in batches.
   static let mostRecords = Int64(EvictionQueue.capacity) * 8
-  /// The minimum number of files, below which a thread is not worthwhile.
+  /// The minimum number of files of a batch, below which starting a thread is not worthwhile.
   private static let leastFiles: Int64 = 8
 
   /// Returns `nil` if records are not evicted in batches.
@@ -83,8 +83,8 @@ struct EvictionBatch {
 }
 
 extension CollectionRun {
-  /// Evicts records of the queue without a walk. It ends when the counters reach the targets of the limits, or when
-  /// the limits are satisfied and a batch is evicted, if that is less.
+  /// Evicts records of the queue without a walk. It ends when the counters reach the targets of the limits or, if that
+  /// is earlier, when the limits are satisfied and a batch is evicted.
   func evict(_ queue: inout EvictionQueue, limit: () -> StoreLimit) throws {
     let clock = CollectionClock(self, .eviction)
     try evictBatch(&queue, limit)
@@ -117,7 +117,7 @@ extension CollectionRun {
 }
 
 extension StoreLimit {
-  /// The cause of an eviction if the limit is exceeded; if there are several, the first one.
+  /// Returns the cause of an eviction if the limit is exceeded; of several causes, the first one.
   fileprivate func cause(of usage: BlobStore.UsageEstimate) -> EvictionCause {
     if usage.bytes > volumeBytes, volumeBytes < bytes ?? .max { return .freeSpace }
     return usage.bytes > bytes ?? .max ? .sizeLimit : .countLimit

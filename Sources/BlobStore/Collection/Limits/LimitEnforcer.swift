@@ -6,14 +6,14 @@ internal import SystemPackage
 
 /// An object that keeps a directory within its limits while records are stored.
 ///
-/// When a store has exceeded the limits, the enforcer starts a collection on its own thread, one at a time. Stores
-/// that would exceed them by far wait for it. The enforcer uses the store's core, so the store can be released during
-/// a collection; `close` then ends it after the current file.
+/// When a store has exceeded the limits, the enforcer starts a collection on its own thread, one at a time. Stores that
+/// would exceed them by far wait for it. The enforcer uses the store's core, so the store can be released during a
+/// collection; `close` then ends the collection after the current file.
 final class LimitEnforcer: Sendable {
   /// A period after an unsuccessful collection, during which collections do not start.
   fileprivate struct Cooldown {
     var end: ContinuousClock.Instant
-    /// The bytes that could have been evicted.
+    /// The bytes of the records that were not locked when the period started.
     var evictableBytes: Int64
   }
 
@@ -144,19 +144,19 @@ extension LimitEnforcer {
     }
   }
 
-  /// Ends the request of a store that fails, or that has found room and is about to be counted. A check of both would
-  /// otherwise count its record twice.
+  /// Ends the request of a store that fails, or that has found room and is about to be counted. Otherwise, a check of
+  /// the limits would count its record twice, as stored and as waiting.
   func stopAsking(_ wait: inout Wait?) {
     guard let number = wait?.number else { return }
     state.withLock { $0.waiting[number] = nil }
     wait?.number = nil
   }
 
-  /// Waits a short time for the collection that makes room. Throws `limitReached` if it did not, or not in time.
+  /// Waits a short time for the collection that makes room. Throws `limitReached` if it makes no room, or not in time.
   func waitForRoom(_ wait: inout Wait?, _ usage: BlobStore.UsageEstimate, for byteCount: Int64) throws(BlobStoreError) {
     var asking = askForRoom(wait, for: byteCount)
     defer { wait = asking }
-    // Checked before another collection starts, because that would be running at each check.
+    // Checked before `start`, because otherwise, a collection would be running at each check.
     let isHopeless = state.withLock { state in
       state.fellShort && !state.isRunning && (state.collections > asking.collections || isCoolingDown(state, usage))
     }
@@ -181,7 +181,7 @@ extension LimitEnforcer {
 
   /// Starts a collection if the room that writers have reserved is not available.
   func makeReservedRoom() {
-    // The commit reports counters that cannot be read.
+    // If the counters cannot be read, the commit reports that.
     guard let limit, let usage = try? core.usageEstimate(), limit.leavingFree(room().bytes).isExceeded(by: usage) else {
       return
     }
@@ -212,10 +212,10 @@ extension LimitEnforcer {
     }
   }
 
-  /// Accepts a request that stores have made in the meantime. Without one, the next request starts a thread.
+  /// Accepts a request that stores have made in the meantime. Without one, the next request starts a new thread.
   private func takeUpRequest() -> Bool {
     state.withLock { state in
-      // After a collection that has not helped, stores decide when another one would.
+      // After a collection that has not helped, the next stores decide when another one is worthwhile.
       state.isRunning = state.isAskedAgain && !state.isClosed && state.cooldown == nil
       state.isAskedAgain = false
       return state.isRunning
@@ -223,7 +223,7 @@ extension LimitEnforcer {
   }
 
   private func isKept() -> Bool {
-    // If the counters are unknown or unreadable, the collection determines and reports that.
+    // If the counters are unknown or unreadable, the collection determines them or reports the error.
     guard let limit, let usage = try? core.usageEstimate() else { return false }
     return !limit.leavingFree(room().bytes).isExceeded(by: usage)
   }

@@ -16,7 +16,7 @@ struct LimitRun {
     case short
   }
 
-  /// Removes records until the directory is within its limits and has the wanted room, which is read repeatedly.
+  /// Removes records until the directory is within its limits and has the wanted room. It calls `room` repeatedly.
   ///
   /// Records in the queue of an earlier walk are evicted first. If they do not suffice, a complete collection finds
   /// others. Queued records are evicted without the collector's lock, because each is checked again under its stripe.
@@ -48,7 +48,7 @@ struct LimitRun {
         run = try findCandidates(options, &queue, control, isGoalWanted)
       }
       if run.report.wasStopped { return .kept }
-      // The unseen files may exceed the limit, so another attempt does not help for some time.
+      // The files that were not measured may exceed the limit, so another attempt does not help for some time.
       if run.tally.unmeasured > 0, !isKept() { return .short }
       if !control.countersAreKnown { return .short }
       return outcome(limit, room(), run.tally.left)
@@ -122,8 +122,8 @@ struct LimitRun {
 // MARK: - Ahead of the stores
 
 extension LimitRun {
-  /// Fills the queue before stores need room, and returns whether that required a walk. It walks only if the queue
-  /// does not fill the recycling bin. Stores that need room during the walk get it from the existing queue.
+  /// Fills the queue before stores need room, and returns whether that required a walk. It walks only if the queue does
+  /// not fill the recycling bin. For stores that need room during the walk, records of the existing queue are evicted.
   func lookAhead(_ queue: inout EvictionQueue) throws -> Bool {
     guard let usage = try core.usageEstimate(), let batch = EvictionBatch(core, usage), queue.areFewer(thanFill: batch)
     else { return false }
@@ -168,7 +168,7 @@ extension LimitRun {
 
 extension LimitRun {
   /// Makes a collection for a file that does not fit on the volume, or returns `nil` if `isMade` reports that another
-  /// thread has made room. With a limit, it evicts at least the size of the file, and also down to the target.
+  /// thread has made room. With a limit, it evicts at least the size of the file, and at least down to the target.
   func makeRoom(for byteCount: Int64, unless isMade: () -> Bool) throws -> BlobStore.CollectionReport? {
     try CollectorLock(of: core).hold(options) { control -> BlobStore.CollectionReport? in
       if isMade() { return nil }

@@ -44,7 +44,7 @@ struct RoomReservation: ~Copyable, Sendable {
 
   deinit { limitEnforcer.reservations.end(number) }
 
-  /// Reserves the room if it is much more than before, and starts a collection if it is not available.
+  /// Reserves more room if the blob has grown much, and starts a collection if that room is not available.
   mutating func grow(to byteCount: Int64) {
     guard byteCount > self.byteCount.saturatingAdding(max(self.byteCount / 8, Self.step)) else { return }
     reserve(byteCount)

@@ -37,11 +37,11 @@ struct WantedRoom {
 
 /// The disk space of a directory with packs, compared with the space that its size limit permits.
 ///
-/// Chunks count by their tables, the index and its checkpoint by their sizes, and records in files by their bytes.
+/// It is the sum of the chunks in use (by the chunk tables), the index and its checkpoint, and the records in files.
 struct PackedMedium {
   /// Chunks that accept no more records.
   private var sealed: Int64 = 0
-  /// Chunks that are being filled, chunks reserved for collections, and free chunks with blocks.
+  /// Chunks that are being filled, chunks reserved for collections, and free chunks that still have disk blocks.
   private var others: Int64 = 0
   private var liveByteCount: Int64 = 0
   private let chunkByteCount: Int64
@@ -49,7 +49,7 @@ struct PackedMedium {
   private let limit: Int64
   private let usage: BlobStore.UsageEstimate
 
-  /// The permitted chunks above 1.4 times the limit: chunks that are being filled, the spare, and free ones with
+  /// The permitted chunks above 1.4 times the limit: chunks that are being filled, the spare, and free ones with disk
   /// blocks.
   private static let leastChunks: Int64 = 8
 
@@ -88,7 +88,7 @@ struct PackedMedium {
 
   var isTooMuch: Bool { byteCount(ofChunks: sealed + others) > permitted }
 
-  /// The bytes of records with which the space on disk is permitted, or `nil` if it is permitted already. Chunks that
+  /// The bytes of records at which the disk space would be permitted, or `nil` if it is permitted already. Chunks that
   /// eviction does not free are not counted.
   var recordByteCount: Int64? {
     let byteCount = byteCount(ofChunks: sealed)

@@ -9,7 +9,7 @@ struct EvictionCandidates {
   private var candidates: [EvictionCandidate] = []
   /// The last place that is stored, or `nil` if no record was dropped. Records with later places were dropped.
   private var newest: UnixTime?
-  /// A Boolean value that indicates whether there is enough memory for all records with about the same place.
+  /// A Boolean value that indicates whether the capacity suffices for all records with about the same place.
   private(set) var isUsable = true
 
   /// - Parameter capacity: The number of stored records, which is temporarily exceeded by an eighth.
@@ -58,10 +58,10 @@ struct EvictionCandidate {
   let size: RecordSize
   /// The update time in the header, which differs if the record has been stored or touched since.
   private let updateTime: UInt64
-  /// Detects a second store within the same second, which has another file, and a rewritten header. `nil` if the walk
-  /// itself has written the header.
+  /// The file's state, which detects a rewritten header, and a second store within the same second with another file.
+  /// `nil` if the walk itself has written the header.
   private let fileState: FileState?
-  /// Detects a second store within a tick of the file system's clock that received the same file again.
+  /// The checksum, which detects a second store into the same file within a tick of the file system's clock.
   private let checksum: UInt32?
 
   init(

@@ -56,15 +56,15 @@ struct EvictionOrder {
     return Self.place((Double(age.overflow ? .max : age.partialValue) + 1) / Self.slowness(uses.count))
   }
 
-  /// The factor by which a record ages slower. Most records that were used once are never requested again.
+  /// The factor by which a record ages more slowly. Most records that were used once are never requested again.
   private static func slowness(_ count: Int) -> Double { count > 1 ? Double(count * count) : 0.125 }
 
-  /// Returns a place before all ages; the time furthest ahead is first.
+  /// Returns a place before the places of all ages; the time furthest ahead is first.
   private static func placeOfAhead(_ time: UnixTime) -> UnixTime { place(0x1p64 * Double(max(time.seconds, 1))) }
 
   /// Returns a place that is earlier for a larger number. The bits of positive floating-point numbers have the same
-  /// order, with a million steps per doubling. Therefore, a histogram with a very old record still distinguishes
-  /// records of one day.
+  /// order as the numbers, with a million steps per doubling. Therefore, a histogram with a very old record still
+  /// distinguishes records of one day.
   private static func place(_ distance: Double) -> UnixTime {
     UnixTime(seconds: -Int64(distance.bitPattern >> 32))
   }

@@ -54,7 +54,7 @@ package struct EvictionPlan<Record> {
     return time <= max(boundary.upperBound, nextTimes?.upperBound ?? boundary.upperBound)
   }
 
-  /// Returns a Boolean value that indicates whether a remaining record is among at most `maximumCandidates` next ones.
+  /// Returns a Boolean value that indicates whether a remaining record is one of the `maximumCandidates` next ones.
   package func isNext(_ time: UnixTime) -> Bool { nextTimes?.contains(time) ?? false }
 
   package mutating func decide(_ time: UnixTime, bytes: Int64, _ record: @autoclosure () -> Record) -> Decision {
@@ -121,7 +121,7 @@ package struct AgeHistogram {
     package var records: Int64 = 0
   }
 
-  /// The bucket in which eviction from the oldest record on ends.
+  /// The bucket in which an eviction that starts with the oldest record ends.
   package struct Boundary: Equatable, Sendable {
     package let times: ClosedRange<UnixTime>
     package let bucket: Bucket

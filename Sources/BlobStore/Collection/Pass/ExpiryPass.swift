@@ -29,7 +29,7 @@ final class ExpiryPass {
     self.sizes = sizes
   }
 
-  /// Returns the marks, which require a common clock. A flat directory has no subdirectories.
+  /// Returns the marks, or `nil` in a flat directory, or if the processes do not share a clock.
   private func marks(of open: OpenRoot) -> SubdirectoryMarks? {
     guard let control, leavesMarks, open.arrangement != .flat else { return nil }
     return SubdirectoryMarks(
@@ -42,7 +42,7 @@ final class ExpiryPass {
     control?.isMapped == true && core.configuration.access.recordsCollections && !options.dryRun
   }
 
-  /// - Parameter isTimeUp: A closure that is called when the pass has made enough progress to end.
+  /// - Parameter isTimeUp: A closure that returns whether the pass must end. It is called after some progress.
   func run(until isTimeUp: @escaping () -> Bool) throws {
     let isTimed = options.maximumTime != nil
     guard let open = try core.root.opened(), let walk = try core.walk(from: isTimed ? startPosition : nil) else {
@@ -72,7 +72,7 @@ final class ExpiryPass {
         break
       }
     }
-    // The walk has returned to its start in the middle of a subdirectory, whose beginning it has not visited.
+    // The walk has started in the middle of a subdirectory, and has not visited that subdirectory's beginning.
     if walk.hasLeftOutBeginning { tally.report.wasCutShort = true }
     let wasCutShort = tally.report.wasCutShort
     if !wasCutShort, walk.packs?.hasPassedOver == true { passOverPacked() }
@@ -107,7 +107,7 @@ final class ExpiryPass {
     defer { if stays, walk.isInSubdirectory { subdirectoryHoldsSomething = true } }
     switch item {
     case .record(let entry):
-      // On a case-insensitive file system, a change of the record's header may search for another mark.
+      // On a case-insensitive file system, a change of the record may look up another subdirectory's mark.
       defer { if let path = entry.path, path.subdirectory != walk.subdirectoryName { mark = nil } }
       stays = try !expire(entry, in: walk, open)
     case .temporary(let name):

@@ -53,7 +53,7 @@ struct DamageRule {
     case .notEnoughDataToGetHeader, .invalidHeaderCRC, .wrongPayloadSize, .keyMismatch, .writableByOthers: return true
     // A power failure may leave a record of zeros; any other file without the magic number may be a user's file.
     case .magicMismatch: return entry.storedHeader?.isAllZero ?? false
-    // A record of a later version.
+    // The file may be a record of a later version.
     default: return false
     }
   }

@@ -1,10 +1,10 @@
 internal import BlobRecord
 
 extension SizePass {
-  /// The minimum number of chunks that leaves a choice.
+  /// The minimum number of chunks that leaves a choice between them.
   private static let leastChunks = 16
 
-  /// Empties chunks of the packs if these contain most of the data. Records early in the order are evicted and the
+  /// Empties chunks of the packs if the packs contain most of the data. Records early in the order are evicted and the
   /// others are moved, so evictions leave no holes (Spec/Eviction.md). Returns `false` if nothing was done.
   func evictByChunks(_ excess: inout Excess, _ open: OpenRoot) throws -> Bool {
     guard let standings = packed.take(), standings.chunkCount >= Self.leastChunks,

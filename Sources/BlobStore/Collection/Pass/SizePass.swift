@@ -11,7 +11,7 @@ final class SizePass {
     var isSpared: (UInt64) -> Bool = { _ in false }
     /// A closure that returns whether the goal in bytes still applies after the walk.
     var isGoalWanted: () -> Bool = { true }
-    /// The bytes of a file for which the volume has no room, and which are freed if there is a limit.
+    /// The size of a file for which the volume has no room. With a limit, at least as many bytes are freed.
     var roomWanted: Int64?
     var fillsQueue = false
     /// A Boolean value that indicates whether the pass only finds the next records and evicts nothing.
@@ -71,7 +71,7 @@ final class SizePass {
     if tally.report.wasCutShort { try measureAll() }
     guard var excess = try excess() else { return }
     if tally.passedOver > 0, !tally.report.wasCutShort {
-      // Subdirectories that were skipped must be walked after all for the age of their records.
+      // Subdirectories that were skipped must be walked after all to determine the ages of their records.
       try measureAll()
       guard let measured = try self.excess() else { return }
       excess = measured
@@ -103,7 +103,7 @@ final class SizePass {
       return bytes > 0 || records > 0
     }.count
     let subdirectories = LastSubdirectory(open)
-    // All of these records are evicted, so they are sorted to open the fewest directories.
+    // All of these records are evicted, so they are sorted by subdirectory to open the fewest directories.
     for candidate in candidates[..<count].sorted(by: { $0.path.subdirectory < $1.path.subdirectory })
     where !tally.isStopped {
       tally.advance()
@@ -130,7 +130,7 @@ final class SizePass {
     queue?.seal(keeping: queueCount)
   }
 
-  /// The length of the queue. After more evictions, other records would be next.
+  /// The maximum length of the queue. After more evictions than that, other records would be next.
   private var queueCount: Int64 {
     core.configuration.limits.eviction == .oldest ? .max : max(tally.report.recordsAfter / 4, EvictionBatch.perBin * 4)
   }
@@ -276,8 +276,8 @@ extension SizePass {
   /// Marks a record that was stamped by a clock that was ahead, so that its age is unknown.
   func distrust(_ digest: UInt64) { order.distrust(digest) }
 
-  /// An expired record may have expired after the expiry pass, or have been left by a pass that was cut short.
-  /// Otherwise, a dry run has counted it as removed.
+  /// An expired record may have expired after the expiry pass, or have been left by a pass that was cut short. A
+  /// complete dry run has already counted an expired record as removed.
   func isEvictable(_ state: RecordState) -> Bool {
     switch state {
     case .live: true

@@ -59,7 +59,7 @@ extension FileRecords {
       case .expired: return .absent
       case .broken(let error, _): return .damaged(error)
       case .sound(let header):
-        // Only a sound and live header makes the size an error by itself. The extension does not count.
+        // Only the header of a sound and live record makes its size an error. The extension does not count.
         guard header.payloadSize <= maximum else { throw core.tooLarge(header, file.location.path) }
       }
     }
@@ -82,8 +82,8 @@ extension FileRecords {
     }
   }
 
-  /// Returns the content of a sound record with a copy of its payload. Without `use`, the header of its file notes
-  /// its use.
+  /// Returns the content of a sound record with a copy of its payload. Without `use`, its use is noted in the header of
+  /// its file.
   func live(
     _ header: RecordHeader, _ body: UnsafeRawBufferPointer, _ name: RecordPath, _ key: BlobKey, _ use: RecordUse? = nil
   ) -> Reading<RecordContent> {
@@ -190,7 +190,7 @@ extension OpenFile {
       let range = header.tailRange(ofBody: bodyByteCount), range.count <= RecordExtension.maximumTailByteCount
     else { return nil }
     let bytes = try bytes(in: (RecordHeader.byteCount + range.lowerBound)..<(RecordHeader.byteCount + range.upperBound))
-    // The rule only depends on whether the extension is whole.
+    // The error is not needed, because the judge only checks whether the extension is complete.
     let found = try? RecordExtension(decoding: unsafe bytes.span.bytes)
     facts.hasWholeExtension = bytes.count == range.count && found != nil
     return facts.hasWholeExtension == true ? found : nil

@@ -21,7 +21,7 @@ final class OpenRecord: Sendable {
 
 struct FollowedRecord {
   let record: OpenRecord
-  /// The identity of the file that followers of an unfinished stream share, or `nil` for a complete record.
+  /// The identity of the file of an unfinished stream, which its followers share, or `nil` for a complete record.
   let stream: FileIdentity?
 }
 
@@ -58,7 +58,7 @@ extension FileRecords {
       case .broken(.recordIsStreamAndBusy, let header?) where streams:
         let breach = try file.settled(.recordIsStreamAndBusy)
         guard breach == .recordIsStreamAndBusy else { return .damaged(breach) }
-        // The rules after the one for a complete payload have not been checked yet.
+        // The rules that follow the rule for a complete payload have not been checked yet.
         if let digest = header.keyDigest, digest != name.digest {
           return .damaged(.keyMismatch(stated: digest, expected: name.digest))
         }

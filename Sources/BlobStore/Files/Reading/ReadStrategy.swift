@@ -20,7 +20,7 @@ enum ReadStrategy: UInt8, AtomicRepresentable {
     self = [.stack, .heap].first { fileByteCount < $0.byteCount } ?? .payload
   }
 
-  /// The size of the buffer. Its last byte stays free unless the file is larger.
+  /// The size of the buffer. A read that also fills its last byte shows that the file is larger.
   private var byteCount: Int {
     switch self {
     case .stack, .payload: 1024

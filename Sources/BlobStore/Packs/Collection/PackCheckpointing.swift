@@ -21,7 +21,7 @@ struct PackCheckpointing {
     let packs = try files.all()
     let covers = try covers(of: packs)
     guard isDue(packs, covers), try files.directory.mayReplace(PackCheckpoint.name) else { return }
-    // Read after the in-flight counts, so each covered record already has its sequence number.
+    // The sequence is read after the in-flight counts, so each covered record already has its number.
     let sequence = records.control.packSequence
     var draft = try copy(covers)
     // Changes that the copy contains only in part, or that dead processes left, are completed first. Each covered

@@ -1,7 +1,7 @@
 internal import BlobRecord
 internal import Posix
 
-/// Frees chunks of the packs: those without live records, and the emptiest others, after it has moved their records.
+/// Frees the chunks without live records, and those with the fewest live bytes, after it has moved their records.
 ///
 /// The caller holds the collector lock. Each record is checked under its stripe. Chunks that are being filled and
 /// in-flight records of living processes are left unchanged.
@@ -10,7 +10,7 @@ struct PackCompaction {
   static let allowance = 1.25
   /// The value of `allowance` while a size limit is exceeded.
   static let allowanceAtLimit = 1.1
-  /// The corresponding limit for all chunks with blocks, including free ones.
+  /// The corresponding limit that includes free chunks with blocks, and decides how many of them keep their blocks.
   private static let allowanceWithFree = 1.2
   /// The minimum number of free chunks that keep their blocks.
   private static let leastReserve = 3
@@ -20,7 +20,7 @@ struct PackCompaction {
   /// The eviction to combine with the compaction, so that evicted records are not moved.
   struct ChunkEviction {
     let standings: ChunkStandings
-    /// The number of bytes to evict, measured in chunks.
+    /// The number of bytes to evict, as sizes in chunks.
     let byteCount: Int64
     /// A closure that removes a record unless its place in the eviction order is later than a step.
     let evict: (RecordPath, EvictionStep) throws -> Void
@@ -94,7 +94,7 @@ struct PackCompaction {
 private struct CompactedChunk {
   let pack: PackFile
   let number: Int
-  /// A Boolean value that indicates whether an earlier collection was killed while it emptied the chunk, or kept it.
+  /// A Boolean value that indicates whether an earlier collection died while it emptied the chunk, or kept it as spare.
   let isLeftBehind: Bool
   var live = LiveRecords()
   /// A Boolean value that indicates whether no change of a readable record of the chunk can be in progress.
@@ -115,7 +115,7 @@ private struct LiveRecords {
   var bytes = 0
 }
 
-// MARK: - What is there
+// MARK: - Finding chunks
 
 extension PackCompaction {
   private mutating func findChunks() throws {
@@ -150,7 +150,7 @@ extension PackCompaction {
   }
 }
 
-// MARK: - The choice
+// MARK: - Choosing chunks
 
 extension PackCompaction {
   /// Returns the indices of the chunks to empty: those without live records, and the others that the plan selects.
@@ -194,7 +194,7 @@ extension PackCompaction {
     return counts
   }
 
-  /// Returns the age of each chunk: the number of chunks that were opened since.
+  /// Returns the age of each chunk: the number of given chunks that were opened since.
   private func ages(of used: [Int]) -> [Int: Int] {
     let byAge = used.sorted { chunks[$0].entry.openingSequence > chunks[$1].entry.openingSequence }
     return Dictionary(uniqueKeysWithValues: byAge.enumerated().map { ($1, $0) })
@@ -271,7 +271,7 @@ extension PackCompaction {
   }
 }
 
-// MARK: - Room for the next time
+// MARK: - Space for later collections
 
 extension PackCompaction {
   private mutating func keepSpare() throws {

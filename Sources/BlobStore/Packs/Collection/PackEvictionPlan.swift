@@ -5,7 +5,7 @@ internal import BlobRecord
 /// The plan is computed from sums. The pass measures the eviction order, sums the remaining bytes of each chunk at
 /// each level, requests the plan, and moves or evicts the records of the selected chunks.
 package struct PackEvictionPlan: Sendable {
-  /// The number of levels, of which each evicts a greater share of the live bytes; level 0 evicts nothing.
+  /// The number of levels. Each level evicts a greater share of the live bytes than the one before, and level 0 none.
   package static let levelCount = 9
 
   package struct Demand: Sendable {
@@ -154,8 +154,8 @@ struct ChunkStandings {
     chunks[entry.address.chunkStart, default: [:]][step, default: 0] += bytes
   }
 
-  /// Returns the last step of the first records that have a number of bytes, for each of several ascending numbers.
-  /// Steps are not divided, so a result may exceed its number. It is `nil` only for 0 bytes or without records.
+  /// Returns the last step that is needed to evict a number of bytes, for each of several ascending numbers. Steps are
+  /// not divided, so a result may exceed its number. It is `nil` only for 0 bytes or without records.
   func lastSteps(of byteCounts: [Int64]) -> [EvictionStep?] {
     let steps = sums.sorted { $0.key < $1.key }
     var (next, sum) = (0, Int64(0))
@@ -178,7 +178,7 @@ struct ChunkStandings {
   }
 }
 
-/// A step of the eviction order, with eight steps per doubling of the distance. Lower steps are evicted first.
+/// A step of the eviction order, with eight steps per doubling of a record's distance. Lower steps are evicted first.
 struct EvictionStep: Hashable, Comparable, Sendable {
   private let number: Int32
 

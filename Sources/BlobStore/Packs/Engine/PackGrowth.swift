@@ -3,11 +3,11 @@ internal import Posix
 
 /// Enlarges the index of the packs while changes continue: Spec/Models.md, "Growth".
 ///
-/// The caller has locked `packByte` and holds no key. Only changes wait, while one record is copied.
+/// The caller has locked `packByte` and holds no key. Only a change of the record that is being copied waits.
 struct PackGrowth {
   private var records: PackRecords
 
-  /// The number of attempts, because finishing an interrupted change of a dead process aborts a growth.
+  /// The number of attempts, because finishing the interrupted change of a dead process aborts the growth.
   private static let mostTries = 4
 
   init(of records: PackRecords) { self.records = records }
@@ -42,7 +42,7 @@ struct PackGrowth {
   private func putInForce(_ growth: PackIndexGrowth) throws -> Bool {
     guard control.endGrowth(to: growth.new.number) else { return false }
     control.settleGrowth()
-    // If the process is killed or fails here, the next process that creates an index performs the rename.
+    // If the process is killed or the rename fails, the next process that creates an index renames the file.
     try PackIndexGrowth.takeName(in: directory)
     return true
   }

@@ -15,7 +15,7 @@ final class PackHolder: Sendable {
   private let chunkByteCount: Int
   private let isMapped: Bool
   private let opened = Lock<Packs?>(nil)
-  /// A Boolean value that indicates whether a thread opens or creates an index. The lock of `packByte` does not
+  /// A Boolean value that indicates whether a thread is opening or creating an index. The lock of `packByte` does not
   /// exclude threads of one process from each other.
   private let isBusy = Atomic(false)
 
@@ -92,7 +92,7 @@ final class PackHolder: Sendable {
       // Another process may have created it in the meantime, or died before a larger one was in force.
       try settleGrowth(files, control)
       if let index = try indexInForce(files, control, boot) { return keep(Packs(index, files, control)) }
-      // The control file's statements about files may predate a power cut.
+      // The control file's bits for stripes without files may predate a power cut.
       if try files.directory.hasPacks { control.forgetStripesWithoutFiles() }
       // No change of the current boot is in progress, because each of them needs an index.
       if try mayBeAnotherBoot(files, control, boot) { control.forgetIntents() }
@@ -151,7 +151,7 @@ final class PackHolder: Sendable {
       return packFiles(in: directory)
     }
     guard makesThem, let directory = try PackDirectory.open(in: open, makesIt: true) else { return nil }
-    // After earlier packs were removed, processes that share no memory may have stored files.
+    // After earlier packs were removed, processes without shared memory may have stored files.
     control.forgetStripesWithoutFiles()
     try synchronizeName(of: directory, in: open)
     try noteThatNoFilesAreThere(in: open, control)
@@ -178,9 +178,9 @@ final class PackHolder: Sendable {
     }
   }
 
-  /// Returns whether announced changes may be older than the last boot. If a power cut destroyed the index, only a
-  /// living process could know. Without another session, no process that announced a change has reported it as done,
-  /// so the walk decides which records are valid.
+  /// Returns whether announced changes may be older than the last boot. Without an index, a living session shows that
+  /// there was no boot. Without another session, no process that announced a change has reported it as done, so the
+  /// walk decides which records are valid.
   private func mayBeAnotherBoot(_ files: PackFiles, _ control: ControlFile, _ boot: SIMD2<UInt64>) throws -> Bool {
     if case .index(let index) = try PackIndex.open(in: files.directory) { return index.boot != boot }
     return try !control.hasOtherSessions()

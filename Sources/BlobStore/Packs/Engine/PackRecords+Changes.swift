@@ -20,9 +20,9 @@ internal import Synchronization
   }
 }
 
-/// The effect of a change of a packed record on its readers.
+/// The properties of a packed record that a change alters or preserves.
 struct PackedChange {
-  /// `false` if loads continue to find the same payload and extension.
+  /// A Boolean value that indicates whether loads find another payload or extension afterwards.
   let changesPayload: Bool
   /// A Boolean value that indicates whether the time of use is preserved, including a concurrent one.
   let keepsUse: Bool
@@ -160,7 +160,7 @@ extension PackRecords {
   /// Returns the index that is being filled, if any, and the index in force, in the order in which to change them.
   mutating func indexes() throws -> (growing: PackIndex?, inForce: PackIndex) {
     while true {
-      // Read first, because this index could otherwise come into force in between and be missed.
+      // The growing index is read first, because it could otherwise come into force in between and be missed.
       let growing = try packs.growingIndex()
       if packs.isInForce { return (growing, packs.index) }
       try follow()

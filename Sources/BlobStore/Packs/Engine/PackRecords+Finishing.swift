@@ -49,7 +49,7 @@ extension PackRecords {
     guard !pack.deadBits(ofChunk: address.chunk).isDead(address), let fileName = try fileName(of: pack, address, hold),
       let path = core.layout(of: open).path(ofFileName: fileName)
     else { return }
-    // Whichever record is current in the end, loads may have found the other one after the interruption.
+    // Whichever record becomes current, loads may have found the other one since the interruption.
     let change = hold.beginChange(ofOther: path.digest)
     defer { hold.endChange(ofOther: change) }
     while true {

@@ -84,7 +84,7 @@ extension PackRecords {
     }
   }
 
-  /// Overwrites the lock count, as a header does not cross a sector, and returns the pack for the caller to sync.
+  /// Overwrites the lock count, because a header does not cross a sector. Returns the pack, which the caller must sync.
   /// Returns `nil` for a chunk of another class, because the medium may have an older version of the record.
   private mutating func writeInPlace(
     _ found: PackedFinding, _ name: RecordPath, refCount: UInt32, _ level: BlobStore.Durability.Level,

@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import Posix
 
 extension PackRecords {
-  /// Moves a record to another chunk with its generation. If the ttl is 0, its time of use becomes its update time.
+  /// Moves a record to another chunk, without a new generation. If the ttl is 0, its last use becomes its update time.
   ///
   /// The record is not moved if it is damaged, is no longer stored at `address`, or if the packs have no space. If
   /// the volume is full, `spare` is used.

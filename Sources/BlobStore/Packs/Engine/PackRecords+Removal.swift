@@ -19,7 +19,7 @@ extension PackRecords {
     hold.beginPayloadChange(level)
     let isRemoved = try takeAway(name, address, erasing: isErased)
     if isRemoved, let size { hold.count(from: size, to: nil) }
-    // All packs are synced, because the dead bit of an older record in another pack may not be on the medium.
+    // All packs are synced, because an older record's dead bit in another pack may not be on the medium yet.
     hold.announce(.old, nil)
     if level == .full { try packs.files.synchronize() }
     return isRemoved
@@ -45,7 +45,7 @@ extension PackRecords {
         // Before the mark: its chunk is not used anew until then.
         if isErased { failure = erase(at: address) }
       }
-      // After the entry, because no record with an entry may be dead. Once, because the chunk may then be reused.
+      // After the entry, because no record with an entry may be dead. Only once, because the chunk may then be reused.
       if !isMarked { try markDead(address) }
       isMarked = true
       atomicMemoryFence(ordering: .sequentiallyConsistent)
@@ -59,7 +59,7 @@ extension PackRecords {
   private func erase(at address: PackAddress) -> (any Error)? {
     do {
       guard let pack = try packs.files.pack(address.pack) else { return nil }
-      // The entry's size is rounded, and another record follows. Of a damaged record, only the header is erased.
+      // The entry's size is rounded up to bytes of the next record. Of a damaged record, only the header is erased.
       let byteCount = try pack.head(of: address)?.header.byteCount ?? PackLayout.recordHeaderByteCount
       let zeros = [UInt8](repeating: 0, count: byteCount)
       try pack.write(unsafe zeros.span.bytes, at: address)

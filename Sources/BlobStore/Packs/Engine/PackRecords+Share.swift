@@ -4,7 +4,7 @@ extension PackRecords {
     try chunks().reduce(0) { $0.saturatingAdding(Int64(max(0, $1.entry.liveRecordCount))) }
   }
 
-  /// Returns the address before which a share (0 up to 1) of all records is stored. Reads one cache line per chunk.
+  /// Returns the address before which a share (0 to below 1) of the records is stored. Reads one cache line per chunk.
   func address(atShare share: Double) throws -> PackAddress {
     var left = share * Double(try recordCount())
     for (start, entry) in try chunks() {

@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// The packed records of a directory: the second engine behind `Records`.
+/// The engine for the packed records of a directory, next to `FileRecords`.
 ///
 /// A read holds no lock, and reads the entry of the index again afterwards. A change holds its key, and announces
 /// each step in the stripe (Spec/Packs.md).
@@ -20,8 +20,8 @@ struct PackRecords {
     self.packs = packs
   }
 
-  /// A Boolean value that indicates whether sequences are left, also for concurrent stores. Only a forged record or a
-  /// damaged word can use up 55 bits.
+  /// A Boolean value that indicates whether enough sequences are left, even for concurrent stores. Only a forged record
+  /// or a damaged word can use up 55 bits.
   var hasSequences: Bool { control.packSequence >> (PackedHeader.sequenceBitCount - 1) == 0 }
 
   var directoryNumber: UInt64 {
@@ -114,7 +114,7 @@ extension PackRecords {
     return try lookUpAgain(name, lookup)
   }
 
-  /// The number of retries after a concurrent change of the entry, before the lookup takes the key's stripe.
+  /// The number of retries after concurrent changes of the entry, before the lookup takes the key's stripe.
   private static let lookupsBesideChanges = 64
 
   /// Repeats the lookup in the index in force, and finally under the key's stripe, where no entry changes.

@@ -3,7 +3,7 @@ internal import Posix
 
 /// Rebuilds the index of the packs from their records after a boot, or if the index is missing or damaged.
 ///
-/// The caller has locked `packByte`. Concurrent changes are repeated once the new index is in force.
+/// The caller has locked `packByte`. Concurrent changes are repeated in the new index once it is in force.
 struct PackRecovery {
   let files: PackFiles
   let control: ControlFile
@@ -93,8 +93,8 @@ struct PackRecovery {
     defer { unsafe bytes.deallocate() }
     for number in 0..<PackLayout.chunkCount {
       let entry = pack.entry(ofChunk: number)
-      // A power cut may preserve the salts of a chunk but lose its state. Its records are valid by the salts, and
-      // could otherwise reappear after the next power cut.
+      // A power cut may preserve the salts of a chunk but lose its state. Its records still match the salts, and could
+      // otherwise reappear after the next power cut.
       if entry.state.kind == .free, pack.salts(ofChunk: number).areAny { _ = entry.sealFree() }
       let state = entry.state
       guard state.kind != .free, isWalked(pack, number) else { continue }
@@ -112,7 +112,7 @@ struct PackRecovery {
       var walk = ChunkWalk(pack: pack.number, chunk: number, salts: salts)
       var found: [PackedRecord] = []
       while let record = walk.next(in: chunk) {
-        // A record of a living process may be only partly written, which is not damage.
+        // A record of a living process may be only partly written, and is not damaged.
         let isHalf = hasOwner && entry.inFlight > 0 && !record.hasSoundPayload(in: chunk)
         rebuild.add(record, isDead: isHalf || bits.isDead(record.address), in: chunk)
         entry.noteEnd(record.range.upperBound)
@@ -120,7 +120,7 @@ struct PackRecovery {
         if salvage.failure != nil { found.append(record) }
       }
       if let failure = salvage.failure {
-        // Their keys may be stored and removed from now on, so they must not become current after another boot.
+        // The keys of lost records may be stored and removed from now on, so the old records must not reappear.
         rebuild.lose(salvage.unreadable(at: start, besides: found))
         files.logger.warning("\(salvage.lost.count) pages of 4 KiB of chunk \(number) are lost: \(failure)")
       }

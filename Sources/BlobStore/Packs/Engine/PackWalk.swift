@@ -3,10 +3,10 @@ internal import Posix
 
 /// A walk over the records to which the index leads, with one read per chunk.
 ///
-/// A concurrent change may move a record to a later chunk, or to an earlier chunk that the walk has passed. The
-/// record keeps its slot of the index, so the walk notes visited slots and visits each only once. In the end,
-/// `beginSweep` revisits the chunks that have received records since. If the index is rebuilt during the walk, slots
-/// change, and records of such chunks are visited again.
+/// A concurrent change may move a record to a later chunk, or to an earlier chunk that the walk has passed. The record
+/// keeps its slot of the index, so the walk notes visited slots and visits each only once. In the end, `beginSweep`
+/// revisits the chunks that have received records since. If the index is rebuilt during the walk, slots change, and
+/// records of revisited chunks are visited again.
 @safe final class PackWalk {
   struct Met {
     let address: PackAddress
@@ -25,7 +25,7 @@ internal import Posix
   private var met: SlotSet
   private var looks: [PackAddress: ChunkLook] = [:]
   private var isSweep = false
-  /// A closure that returns whether to skip a chunk with records.
+  /// A closure that returns whether to skip a chunk that contains records.
   var passesOver: ((ChunkEntry) -> Bool)?
   private(set) var hasPassedOver = false
 
@@ -92,7 +92,7 @@ internal import Posix
   }
 }
 
-// MARK: - What was met
+// MARK: - Visited records
 
 extension PackWalk {
   private var bytes: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(rebasing: buffer[..<byteCount]) }
@@ -138,7 +138,7 @@ extension PackWalk {
     return found
   }
 
-  /// Returns the next damaged record in the gap: an entry leads the name in its header to its address.
+  /// Returns the next damaged record in the gap, for which the index has an entry with its name and address.
   private func nextBroken() -> Met? {
     while true {
       let offset = PackLayout.firstPlace(from: gap.lowerBound)
@@ -208,7 +208,7 @@ private struct ChunkLook: Equatable {
 
   init(_ entry: ChunkEntry) {
     openingSequence = entry.openingSequence
-    // Read before the in-flight count, so that space reserved in between shows in one of the two.
+    // Read before the in-flight count, so that a reservation in between shows in the count or in the next `end`.
     end = entry.end
     isQuiet = entry.inFlight == 0
   }

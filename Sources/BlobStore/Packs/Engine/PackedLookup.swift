@@ -2,7 +2,7 @@ internal import BlobRecord
 
 /// An operation on the bytes of a packed record.
 ///
-/// A value and not a closure, because the copies of captured values took a quarter of the time of a load.
+/// It is a value, not a closure, because copying captured values took a quarter of the time of a load.
 protocol PackedLookup {
   associatedtype Result
 

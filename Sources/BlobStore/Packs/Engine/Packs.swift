@@ -9,7 +9,7 @@ final class Packs: Sendable {
   let files: PackFiles
   let control: ControlFile
   private let growing = Lock<PackIndex?>(nil)
-  /// The number of times to ignore that a growth is due, after one has failed.
+  /// The number of further times to ignore that a growth is due, after a growth has failed.
   private let refusals = Atomic(0)
 
   init(_ index: PackIndex, _ files: PackFiles, _ control: ControlFile) {
@@ -32,8 +32,8 @@ final class Packs: Sendable {
 // MARK: - Growth
 
 extension Packs {
-  /// Returns the index that is being filled to replace this one, in which each change must be made first. Makes
-  /// system calls only to open it.
+  /// Returns the index that is being filled to replace this one. Each change must be made in it first. Makes system
+  /// calls only to open it.
   func growingIndex() throws -> PackIndex? {
     while let growing = control.growingIndex, growing.number != index.number {
       if let known = self.growing.withLock({ $0 }), known.number == growing.number { return known }
@@ -58,8 +58,8 @@ extension Packs {
 }
 
 extension Packs: UseNotes {
-  /// Stores the time of use with an exchange in memory. A use is lost if the entry or its time changes concurrently.
-  /// System calls: none, unless the index is being enlarged.
+  /// Stores the time of use by an atomic exchange in memory. A use is lost if the entry or its time changes
+  /// concurrently. System calls: none, unless the index is being enlarged.
   func note(_ use: RecordUse, at now: UnixTime) {
     let (slot, entry, time) = (IndexSlot(word: use.slot), IndexEntry(rawValue: use.entry), IndexLayout.time(of: now))
     guard index.raiseTime(to: time, at: slot, of: entry) else { return }
@@ -71,7 +71,7 @@ extension Packs: UseNotes {
 
   @inline(never)
   private func noteInGrowing(_ address: PackAddress, _ digest: UInt64, _ time: UInt32) {
-    // If the index cannot be opened, the use is lost, and the next change reports the error.
+    // If the growing index cannot be opened, the use is lost, and the next change reports the error.
     guard let growing = try? growingIndex(), let (slot, entry) = growing.find(digest, at: address) else { return }
     _ = growing.raiseTime(to: time, at: slot, of: entry)
   }

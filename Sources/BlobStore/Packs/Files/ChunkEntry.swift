@@ -82,7 +82,7 @@ extension ChunkEntry {
   func seal(owner: UInt64) -> Bool {
     let open = ChunkState(.open, owner: owner)
     guard state == open else { return false }
-    // Before the state changes, so that a process that sees the chunk sealed also sees all in-flight records counted.
+    // Closed before the state changes, so that a process that sees the chunk sealed also sees all in-flight records.
     close()
     return compareExchange(open, open.with(.sealed))
   }
@@ -166,7 +166,7 @@ extension ChunkEntry {
       return place.map { ChunkRoom(inFlight: room.inFlight &+ 1, end: UInt32($0 + byteCount)) }
     }
     guard isReserved else { return nil }
-    // Another session may have taken the chunk after a collection, and its death would end this flight.
+    // Another session may have taken the chunk after a collection. Once it died, this flight would no longer count.
     guard state.owner == owner else {
       endFlight()
       return nil
@@ -176,7 +176,7 @@ extension ChunkEntry {
 
   /// Ends the flight of a record that was published or abandoned, so that its chunk may be collected.
   func endFlight() {
-    // Never below 0, because a session that was stopped during two lives of a chunk would leave it in use forever.
+    // Never below 0, because a session that was stopped while its chunk was reused would leave it in use forever.
     _ = changeRoom { $0.inFlight == 0 ? nil : ChunkRoom(inFlight: $0.inFlight - 1, end: $0.end) }
   }
 
@@ -201,7 +201,7 @@ extension ChunkEntry {
 
 // MARK: - Hints
 
-// Relaxed, because each hint is independent of other memory.
+// The accesses are relaxed, because each hint is independent of other memory.
 extension ChunkEntry {
   var chunkClass: ChunkClass {
     ChunkClass(rawValue: word(Field.classOffset, UInt32.self) { $0.load(ordering: .relaxed) })
@@ -217,7 +217,7 @@ extension ChunkEntry {
     word(Field.blocksOffset, UInt32.self) { $0.store(hasBlocks ? 1 : 0, ordering: .relaxed) }
   }
 
-  /// An upper bound of the expiry of its records, in Unix seconds, or 0 if none expires.
+  /// An upper bound of the expiry times of the chunk's records, in Unix seconds, or 0 if none expires.
   var latestExpiry: UInt64 { word(Field.latestExpiryOffset, UInt64.self) { $0.load(ordering: .relaxed) } }
 
   func noteExpiry(_ seconds: UInt64) {

@@ -31,7 +31,7 @@ struct ChunkState: RawRepresentable, Hashable, Sendable {
   func with(_ kind: Kind) -> ChunkState { ChunkState(kind, owner: owner) }
 }
 
-/// The records that share a chunk because they expire together: the classes 0 to 6 depend on the time to live.
+/// A class of records that share chunks because they expire together. Classes 0 to 6 depend on the time to live.
 struct ChunkClass: RawRepresentable, Hashable, Sendable {
   let rawValue: UInt32
 

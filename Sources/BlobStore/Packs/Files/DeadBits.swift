@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// The four dead sectors of a chunk: the salt of each quarter, and a bit for each cell in which a dead record begins.
 ///
-/// The salt and the bits of a quarter are in one sector, so the medium has both from the same life of the chunk.
+/// The salt and the bits of a quarter are in one sector, so the medium has both from one life of the chunk.
 struct DeadBits: Sendable {
   private let pack: PackFile
   private let chunk: Int
@@ -47,14 +47,14 @@ struct DeadBits: Sendable {
     address.pack == pack.number && address.chunk == chunk && address.canHoldRecord
   }
 
-  /// Clears the salts, which invalidates all records of the chunk. This happens when the chunk is freed, long before
-  /// it is taken. If both happened together, the medium could copy a sector with an old salt and empty bits, and dead
-  /// records would become valid.
+  /// Clears the salts, which invalidates all records of the chunk. This happens when the chunk is freed, long before it
+  /// is taken. If both happened together, a sector with an old salt and empty bits could reach the medium, and dead
+  /// records would be valid again.
   func forget() {
     for quarter in 0..<PackLayout.quarterCount { setSaltWord(0, quarter) }
   }
 
-  /// Assigns new salts and empty bits. Readers with an old address may see any of it, but find their entry changed.
+  /// Assigns new salts and empty bits. Readers with an old address may see a mixture, but find their entry changed.
   func renew() {
     var random = SystemRandomNumberGenerator()
     for quarter in 0..<PackLayout.quarterCount {

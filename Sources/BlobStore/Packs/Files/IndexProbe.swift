@@ -1,7 +1,7 @@
 internal import Synchronization
 
-/// A search for the entries with the tag of a name, bucket by bucket. Only the record shows whether the name is
-/// equal. The search terminates for arbitrary bytes of an index.
+/// A search for the entries with the tag of a name, bucket by bucket. Only the record shows whether the name is equal.
+/// The search ends even if the index contains arbitrary bytes.
 struct IndexProbe: Sendable {
   private let tag: UInt16
   private var bucket: Int

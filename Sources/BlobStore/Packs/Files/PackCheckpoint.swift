@@ -71,7 +71,7 @@ final class PackCheckpoint {
     try directory.subdirectory.directory.status(of: name)?.size ?? 0
   }
 
-  /// Returns ranges of buckets of 64 KiB.
+  /// Returns successive ranges of buckets, each of at most 64 KiB.
   static func pieces(ofBuckets count: Int) -> some Sequence<Range<Int>> {
     stride(from: 0, to: count, by: 1024).lazy.map { $0..<min($0 + 1024, count) }
   }
@@ -154,7 +154,7 @@ struct PackCheckpointDraft: ~Copyable {
 
   private var packCount: Int { covers.count / PackLayout.chunkCount }
 
-  /// Copies the buckets of the index during concurrent changes, in pieces of 64 KiB.
+  /// Copies the buckets of the index in pieces of 64 KiB, while changes continue.
   mutating func copyBuckets() throws {
     crc = CRC32()
     var offset = CheckpointLayout.bucketsOffset(packs: packCount)

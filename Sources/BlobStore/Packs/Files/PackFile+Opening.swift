@@ -47,7 +47,7 @@ extension PackFile {
         if let flaw = found.flaw(number: number, identifier: identifier) {
           throw BlobStoreError.damagedPack(at: path, flaw)
         }
-        // Without address space for so large a mapping, records are read with system calls.
+        // If there is no address space for such a large mapping, records are read with system calls.
         let content =
           isMapped ? try? file.mapForReading(byteCount: PackLayout.fileOffset(ofChunk: PackLayout.chunkCount)) : nil
         return PackFile(

@@ -50,7 +50,7 @@ extension PackFile {
 }
 
 extension PackFile.Salvage {
-  /// Returns an address for each cell in which an unreadable record may begin, whose name may extend into lost bytes.
+  /// Returns an address for each cell in which a record with a lost header or name may begin.
   func unreadable(at start: PackAddress, besides found: [PackedRecord]) -> [PackAddress] {
     let cells = Set(found.map { $0.address.offset / PackLayout.cellByteCount })
     let head = PackLayout.recordHeaderByteCount + PackLayout.largestNameByteCount

@@ -2,7 +2,7 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// A pack, `.packs/p-N`: a mapped head, and chunks of records that are read and written with system calls.
+/// A pack, `.packs/p-N`, with a mapped head, and chunks of records that are read and written with system calls.
 ///
 /// Unless the application requests a mapping, a broken medium or a truncated pack causes no signal, only an error.
 final class PackFile: Sendable {
@@ -70,7 +70,7 @@ extension PackFile {
 extension PackFile {
   /// Reads bytes at any address of this pack, and returns their count.
   ///
-  /// The count is less than the buffer's at the end of the file, as in an unwritten chunk. System call: `pread(2)`.
+  /// Fewer bytes than requested are read at the end of the file, as in an unwritten chunk. System call: `pread(2)`.
   func read(into buffer: UnsafeMutableRawBufferPointer, at address: PackAddress) throws(FileError) -> Int {
     try unsafe file.read(into: buffer, at: Int64(address.fileOffset))
   }
@@ -118,16 +118,16 @@ extension PackFile {
     try file.write(record, at: Int64(address.fileOffset))
   }
 
-  /// Allocates the blocks of a chunk and preserves its content, so that later writes do not find the volume full.
-  /// This also extends the file, because a write that does so would wait for the journal. If the file system cannot
-  /// allocate blocks, a write may still find the volume full. System call: `fallocate(2)`.
+  /// Allocates the blocks of a chunk, and preserves its content, so that later writes do not fail on a full volume.
+  /// This also extends the file, because a write that extends it would wait for the journal. If the file system cannot
+  /// allocate blocks, a write may still fail. System call: `fallocate(2)`.
   func allocate(chunk: Int) throws(FileError) {
     _ = try file.allocate(range(ofChunk: chunk))
     entry(ofChunk: chunk).noteBlocks(true)
   }
 
-  /// Returns the blocks of a free chunk to the volume. Returns `false` if the file system does not support that.
-  /// System call: `fallocate(2)`, which may wait for the journal, so it is used only for packs that shrink.
+  /// Returns the blocks of a free chunk to the volume. Returns `false` if the file system does not support that. System
+  /// call: `fallocate(2)`, which may wait for the journal, so it is called only when the packs shrink.
   func punchHole(chunk: Int) throws(FileError) -> Bool {
     guard try file.punchHole(range(ofChunk: chunk)) else { return false }
     entry(ofChunk: chunk).noteBlocks(false)

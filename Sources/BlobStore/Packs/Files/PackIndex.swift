@@ -55,7 +55,7 @@ extension PackIndex {
 
   func bucket(after bucket: Int) -> Int { bucket &+ 1 == bucketCount ? 0 : bucket &+ 1 }
 
-  /// Returns a bit for each entry of a bucket that seems to have a tag. One access for all saves bounds checks.
+  /// Returns a bit for each entry of a bucket that seems to have a tag. One access for all entries saves bounds checks.
   func matches(of tag: UInt16, in bucket: Int) -> UInt8 {
     unsafe map.withWords(at: IndexLayout.bucketOffset(bucket), count: IndexLayout.entriesPerBucket) { words in
       var matches: UInt8 = 0
@@ -70,7 +70,7 @@ extension PackIndex {
 
   /// Returns whether an insertion has continued with the next bucket.
   func hasOverflown(_ bucket: Int) -> Bool {
-    // Relaxed, because this was set before any entry behind it that was published before the search began.
+    // Relaxed, because the word was set before any entry was published in a later bucket.
     word(IndexLayout.bucketOffset(bucket) &+ IndexLayout.overflowOffset, UInt32.self) { $0.load(ordering: .relaxed) }
       != 0
   }
@@ -102,7 +102,7 @@ extension PackIndex {
 // MARK: - Changing
 
 extension PackIndex {
-  /// Exchanges an entry, which publishes, replaces or removes a record. Returns `false` if the slot has another one.
+  /// Exchanges an entry, which publishes, replaces or removes a record. Returns `false` if the slot has another entry.
   func compareExchange(at slot: IndexSlot, _ expected: IndexEntry, _ desired: IndexEntry) -> Bool {
     let isExchanged = word(slot.entryOffset, UInt64.self) {
       // Releases the record, its salt and its time to readers of the entry.
@@ -134,7 +134,7 @@ extension PackIndex {
     // Before the entry, so that no reader finds the time of the previous entry.
     setTime(time, at: slot)
     guard compareExchange(at: slot, .empty, entry) else { return false }
-    // A competing insertion may have written its time since.
+    // A competing insertion may have overwritten the time in the meantime.
     if self.time(at: slot) != time { setTime(time, at: slot) }
     return true
   }
@@ -221,7 +221,7 @@ extension PackIndex {
     let entry = IndexEntry(tag: tag(of: digest), byteCount: byteCount, address: address)
     while let old, let (slot, current) = find(digest, at: old) {
       guard compareExchange(at: slot, current, entry) else { continue }
-      // After the exchange, because the old record was not used. Until then, readers use the new update time.
+      // After the exchange, because this is no use of the old record. Until then, readers use the new update time.
       if keepsTime { _ = raiseTime(to: time, at: slot, of: entry) } else { setTime(time, at: slot) }
       return .published(over: current)
     }
@@ -259,7 +259,7 @@ extension PackIndex {
     return exchangeTime(seen, time, at: slot)
   }
 
-  /// Sets the time if it is unchanged since it was read, because the load may have been stopped for hours.
+  /// Sets the time if it is unchanged since it was read, because the thread may have been stopped for hours in between.
   func exchangeTime(_ expected: UInt32, _ desired: UInt32, at slot: IndexSlot) -> Bool {
     word(slot.timeOffset, UInt32.self) {
       $0.compareExchange(expected: expected, desired: desired, ordering: .relaxed).exchanged

@@ -48,14 +48,14 @@ struct PackIndexGrowth: Sendable {
     try subdirectory.directory.rename(PackIndex.nextName, to: PackIndex.name, in: subdirectory.directory)
   }
 
-  /// Returns whether an entry in force leads to a record. Otherwise none ever will, and its stripe need not be taken.
+  /// Returns whether the index in force has an entry for a record. Otherwise it never will, and no stripe is needed.
   func isCurrent(_ digest: UInt64, at address: PackAddress) -> Bool { old.find(digest, at: address) != nil }
 
   /// Copies the entry of a record if it is current and not copied yet, under the stripe of the name.
   func copy(_ digest: UInt64, at address: PackAddress) -> Copy {
     guard let (slot, entry) = old.find(digest, at: address) else { return .isDead }
     if let (copy, entry) = new.find(digest, at: address) {
-      // A header that was written in place was entered with an earlier time.
+      // A change that wrote the header in place may have entered the record with an earlier time.
       _ = new.raiseTime(to: old.time(at: slot), at: copy, of: entry)
       return .isThere
     }

@@ -34,7 +34,7 @@ final class SharedSync: Sendable {
   func run(since moment: Moment? = nil, _ sync: () throws(FileError) -> Void) throws(FileError) {
     let moment = moment ?? self.moment()
     try past.withLock { past throws(FileError) in
-      // A call in progress may not include all of those bytes, so only its failure counts, and not its success.
+      // A call in progress may not include all of those bytes, so its failure counts here, but its success does not.
       let isDone = past.ended > moment.begun
       if !isDone {
         begun.store(past.ended + 1, ordering: .releasing)

@@ -21,7 +21,7 @@ package enum CheckpointLayout {
   package static let headerFieldsByteCount = 64
   package static let headerByteCount = 4096
 
-  /// The size of the four salts of a covered chunk, which are zeros for other chunks.
+  /// The size of a chunk's four salts in the table of covered chunks, which are zeros for other chunks.
   package static let coverByteCount = 4 * PackLayout.quarterCount
 
   package static func coverOffset(pack: Int, chunk: Int) -> Int {

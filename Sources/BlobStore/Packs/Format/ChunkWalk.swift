@@ -2,8 +2,8 @@ internal import BlobRecord
 
 /// Finds the records of a chunk from its bytes, in ascending order of their offsets.
 ///
-/// After other bytes, the walk checks each further offset at which a record may begin. A header is valid only for its
-/// own address and its chunk's salts, so payloads and earlier lives of the chunk are skipped.
+/// At bytes that are no record, the walk checks each further offset at which a record may begin. A header is valid only
+/// for its own address and its chunk's salts, so payloads and earlier lives of the chunk are skipped.
 package struct ChunkWalk: Sendable {
   private let pack: Int
   private let chunk: Int

@@ -43,7 +43,7 @@ package enum IndexLayout {
 
 /// An entry of the index: a tag of the name's hash, the record's size and its address.
 ///
-/// An entry is one word, because a compare-and-swap publishes a record. Equal tags only make equal names likely.
+/// An entry is one word, so that a compare-and-swap can publish a record. Equal tags only make equal names likely.
 package struct IndexEntry: RawRepresentable, Hashable, Sendable {
   package let rawValue: UInt64
 
@@ -90,7 +90,7 @@ package struct IndexHash: Hashable, Sendable {
     value = mixed ^ mixed >> 31
   }
 
-  /// The low bits, whereas the bucket depends on the high bits, so that tags differ within a bucket.
+  /// The low bits of the hash. The bucket depends on the high bits, so tags differ within a bucket.
   package var tag: UInt16 { UInt16(truncatingIfNeeded: value) }
 
   package func bucket(of count: UInt64) -> UInt64 { value.multipliedFullWidth(by: count).high }

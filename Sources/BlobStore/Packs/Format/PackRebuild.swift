@@ -11,14 +11,14 @@ package struct PackRebuild: Sendable {
     /// The update time, which is the last known use of the record.
     package let lastUse: UnixTime
     fileprivate let sequence: UInt64
-    /// A hash of the name with a secret of this process, because others can construct names with equal digests.
+    /// A hash of the name with a secret of this process, because an attacker can construct names with equal digests.
     let nameHash: UInt64
   }
 
   /// The newest record of each name, in the order in which the names were added.
   package private(set) var entries: [Entry] = []
   private var table: PackRebuildTable
-  /// The unmarked records that are superseded, that have a damaged payload, or that cannot be read.
+  /// The records not marked as dead that are superseded, have a damaged payload, or cannot be read.
   package private(set) var mustDie: [PackAddress] = []
   /// The highest sequence of all records, dead or not, or 0. The next issued sequence has to be higher.
   package private(set) var highestSequence: UInt64 = 0
@@ -78,7 +78,7 @@ struct PackRebuildTable: Sendable {
   private var slots: [UInt64]
   private var mask: UInt64
 
-  /// The bits of an entry's number, which exceed the number of records that packs can contain.
+  /// The bits of an entry's number, which are enough for all records that the packs can contain.
   private static let numberMask: UInt64 = 1 << 40 - 1
 
   init(holding count: Int) {

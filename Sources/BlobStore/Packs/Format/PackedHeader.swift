@@ -1,8 +1,8 @@
 package import BlobRecord
 
-/// The header of a record in a pack: the 64 bytes of a record file's header in 40, and the record's sequence.
+/// The header of a record in a pack, which stores a record file's 64-byte header and a sequence in 40 bytes.
 ///
-/// Any record whose header is in the form that stores write can be packed, and is unpacked with the same header.
+/// Any record whose header has the form that stores write can be packed, and its file header can be restored.
 package struct PackedHeader: Hashable, Sendable {
   /// The record's position among all packed records, below 2^56. A key's newest record has its highest sequence.
   package let sequence: UInt64
@@ -64,7 +64,7 @@ extension PackedHeader {
   }
 }
 
-// MARK: - Where its parts lie
+// MARK: - Ranges of the parts
 
 extension PackedHeader {
   var contentByteCount: Int { extensionRange.upperBound }

@@ -14,7 +14,7 @@ final class SettingsAgreement: Sendable {
 
   init(_ configuration: BlobStore.Configuration) { self.configuration = configuration }
 
-  /// Compares them, and determines arrangement and packing. Throws `layoutMismatch` or `settingsUnreadable`.
+  /// Compares the two, and determines arrangement and packing. Throws `layoutMismatch` or `settingsUnreadable`.
   func check(_ root: OpenRoot, isForStore: Bool) throws {
     let said = try root.settings()
     if let said { try compare(said, root) }
@@ -27,7 +27,7 @@ final class SettingsAgreement: Sendable {
     let own = BlobStore.DirectorySettings(configuration)
     let differences = DirectorySetting.allCases.compactMap { Difference($0, said, own) }
     guard !differences.contains(where: \.isOfLayout) else { throw Self.mismatch(said, configuration.layout, file) }
-    // A program that leaves no hint may differ from the directory on purpose.
+    // The configuration of a program that leaves no hint may differ from the directory on purpose.
     guard !differences.isEmpty, configuration.access.leavesHint, !hasTold.exchange(true, ordering: .relaxed) else {
       return
     }

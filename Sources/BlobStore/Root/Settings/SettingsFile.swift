@@ -4,7 +4,7 @@ internal import Posix
 /// `.blobcache.conf` at the root, which contains the settings of a directory (Spec/Semantics.md, P16).
 ///
 /// It is a short text that `cat` can show. The first line contains the version, and the last one a checksum of all
-/// lines before it. An incomplete or untrusted file is an error, because wrong settings would remove records.
+/// lines before it. An incomplete or untrusted file is an error, because with wrong settings, records would be lost.
 enum SettingsFile {
   static let name = ".blobcache.conf"
 

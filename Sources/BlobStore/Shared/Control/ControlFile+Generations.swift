@@ -1,8 +1,8 @@
 internal import Synchronization
 
 extension ControlFile {
-  /// Returns the number that changes with each change of a payload with this digest, or `nil` without generations. It
-  /// is odd during a change, and after a process has died during one.
+  /// Returns the number that changes with each change of the payload of a key with this digest, or `nil` without
+  /// generations. It is odd during a change, and after a process has died during one.
   func generation(of digest: UInt64) -> UInt64? {
     guard isReadable else { return nil }
     let changes = file.withWord(at: ControlLayout.generationOffset(of: digest), as: UInt32.self) {
@@ -22,7 +22,7 @@ extension ControlFile {
     let offset = ControlLayout.generationOffset(of: digest)
     return file.withWord(at: offset, as: UInt32.self) { generation in
       let before = generation.load(ordering: .relaxed)
-      // If a process died here, the generation is already odd. It stays odd, but changes.
+      // If a process died during a change, the generation is already odd. It stays odd, but changes.
       let step: UInt32 = before % 2 == 0 ? 1 : 2
       // A reader that sees the change's effect on disk must see this too. A system call separates the two.
       let odd = generation.wrappingAdd(step, ordering: .sequentiallyConsistent).newValue

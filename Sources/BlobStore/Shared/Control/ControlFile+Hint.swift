@@ -31,7 +31,7 @@ extension ControlFile {
     return ControlLayout.hintOffsets.map { counter($0) { $0.load(ordering: .relaxed) } }
   }
 
-  /// Stores the hint once, as long as the file is open.
+  /// Stores the hint, at most once while the file is open.
   func leaveHint(_ hint: DirectoryHint) {
     guard !hasLeftHint.load(ordering: .relaxed), !hasLeftHint.exchange(true, ordering: .relaxed) else { return }
     if self.hint != hint { setHint(hint) }

@@ -9,12 +9,12 @@ extension ControlFile {
 
   /// The number of the index in force, or 0 if no process has found one since the file was created.
   var packIndexNumber: UInt64 {
-    // Acquires the content of the index.
+    // Acquiring, so that the content of the index is visible.
     file.withWord(at: ControlLayout.packIndexOffset, as: UInt64.self) { $0.load(ordering: .acquiring) }
   }
 
   func setPackIndexNumber(_ number: UInt64) {
-    // Ordered with the exchanges of entries: a process that does not see it has changed an index before it was read.
+    // Ordered with the exchanges of entries: one that does not see this number precedes a later read of the index.
     file.withWord(at: ControlLayout.packIndexOffset, as: UInt64.self) {
       $0.store(number, ordering: .sequentiallyConsistent)
     }
@@ -24,7 +24,7 @@ extension ControlFile {
     file.withWord(at: ControlLayout.packSequenceOffset, as: UInt64.self) { $0.load(ordering: .relaxed) }
   }
 
-  /// Returns a new highest sequence, under the stripe of the record's key so that a later record has a higher one.
+  /// Returns a new highest sequence. The caller holds the key's stripe, so a later record of the key has a higher one.
   func nextPackSequence() -> UInt64 {
     file.withWord(at: ControlLayout.packSequenceOffset, as: UInt64.self) {
       $0.wrappingAdd(1, ordering: .relaxed).newValue
@@ -54,7 +54,7 @@ extension ControlFile {
     return value == 0 ? nil : StripeIntent(rawValue: value)
   }
 
-  /// Announces a step, or withdraws it. Releasing, so that the compiler does not move it behind the step.
+  /// Announces a step, or withdraws the announcement. Releasing, so that the compiler does not move it behind the step.
   func setIntent(_ word: ControlLayout.IntentWord, of stripe: Int, to intent: StripeIntent?) {
     file.withWord(at: ControlLayout.intentOffset(word, of: stripe), as: UInt64.self) {
       $0.store(intent?.rawValue ?? 0, ordering: .releasing)
@@ -74,7 +74,7 @@ extension ControlFile {
 // MARK: - Stripes without files
 
 extension ControlFile {
-  /// Returns whether no record of a stripe is a file, as far as this library created it. The caller holds the stripe.
+  /// Returns whether no record of a stripe is a file, ignoring files of other programs. The caller holds the stripe.
   func hasNoFiles(ofStripe stripe: Int) -> Bool {
     file.withWord(at: ControlLayout.noFilesOffset(stripe), as: UInt64.self) {
       $0.load(ordering: .relaxed) & ControlLayout.noFilesBit(stripe) != 0
@@ -141,7 +141,7 @@ extension ControlFile {
   private func putInForce(_ growing: GrowingIndex) {
     willStep(.growIndex)
     let before = packIndexNumber
-    // Read after the number, so if the word is unchanged, no later index can have been put in force before.
+    // Read after the number, so if the word is unchanged, the number is not that of a later index.
     guard growingIndex == growing else { return }
     file.withWord(at: ControlLayout.packIndexOffset, as: UInt64.self) {
       _ = $0.compareExchange(expected: before, desired: growing.number, ordering: .sequentiallyConsistent)

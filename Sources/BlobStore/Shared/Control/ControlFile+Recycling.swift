@@ -12,8 +12,8 @@ extension ControlFile {
     return (word(at: ControlLayout.recycledFilesOffset), word(at: ControlLayout.recycledBytesOffset))
   }
 
-  /// Corrects the counts, which dead stores have left too low, after a listing. Files that were added during the
-  /// listing count as not listed.
+  /// Corrects the counts after a listing, because processes may have died between counting and moving a file. Files
+  /// added during the listing count as not listed.
   func correctRecycled(to found: BlobStore.RemovalReport, since start: (files: Int64, bytes: Int64)) {
     guard let now = recycled else { return }
     countRecycled(

@@ -61,7 +61,7 @@ extension ControlFile {
     add(report.temporary, at: ControlLayout.temporaryOffset)
     add(report.bytesFreed, at: ControlLayout.bytesFreedOffset)
     add(milliseconds, at: ControlLayout.millisecondsOffset)
-    // A stopped pass is incomplete, so it must not make the next one be skipped.
+    // A stopped pass is incomplete, so it must not cause the next one to be skipped.
     guard kind == .whole, !report.wasStopped else { return }
     setWord(Int64(CurrentProcess.identifier), at: ControlLayout.lastPassProcessOffset)
     setWord(milliseconds, at: ControlLayout.lastPassMillisecondsOffset)

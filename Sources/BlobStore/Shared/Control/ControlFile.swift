@@ -49,7 +49,7 @@ final class ControlFile: Sendable {
     })
 }
 
-// MARK: - Being in force
+// MARK: - Validity
 
 extension ControlFile {
   /// A Boolean value that indicates whether the file is known to belong to the directory at the store's path.
@@ -62,7 +62,7 @@ extension ControlFile {
 // MARK: - Uses
 
 extension ControlFile {
-  /// Returns `true` once, if no file of uses was created for this control file.
+  /// Returns `true` only once, so that a process that cannot open the file of uses creates it only once.
   func mayMakeUses() -> Bool {
     !hasMadeUses.load(ordering: .relaxed) && !hasMadeUses.exchange(true, ordering: .relaxed)
   }

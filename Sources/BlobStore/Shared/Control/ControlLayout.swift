@@ -1,4 +1,4 @@
-/// The layout of the control file (Spec/ControlFile.md). Each change is a new version, and a new file.
+/// The layout of the control file (Spec/ControlFile.md). Each change of it needs a new version and a new file.
 package enum ControlLayout {
   /// The bytes `BLOBCTL` and a zero, as a little-endian integer.
   package static let magic: UInt64 = 0x004C_5443_424F_4C42
@@ -58,7 +58,7 @@ package enum ControlLayout {
   /// The random number of the newest file of uses, or 0.
   package static let usesNumberOffset = 344
 
-  // The start of counting loads and stores, and blocks of sums, which are added up.
+  // The time since which loads and stores are counted, in the blocks of sums at `trafficOffset`.
   package static let countedSinceOffset = 352
   // The evictions by cause, the sum of the ages of evicted records in seconds, and the number of these records.
   package static let evictedForOffsets = [360, 368, 376, 384]
@@ -117,7 +117,7 @@ package enum ControlLayout {
   /// Returns the slot of a token, which is any word with the slot's number in its lowest bits.
   package static func sessionNumber(of token: UInt64) -> Int { Int(token % UInt64(sessionCount)) }
 
-  /// Returns a random token for a slot, never 0 and never repeated. It has 56 bits, which leaves room next to it.
+  /// Returns a random token for a slot, never 0 and never repeated. It has 56 bits, to leave room in a word.
   package static func newToken(for number: Int) -> UInt64 {
     .random(in: 1..<1 << 46) * UInt64(sessionCount) + UInt64(number)
   }

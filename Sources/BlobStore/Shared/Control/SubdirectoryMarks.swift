@@ -25,7 +25,7 @@ struct SubdirectoryMarks {
     var bytes: Int64 = 0
   }
 
-  /// A bound above any real subdirectory, which keeps the sum of all marks from overflowing.
+  /// More records than any real subdirectory has, a bound that keeps the sum of all marks from overflowing.
   private static let mostRecords: Int64 = 1 << 40
 
   private enum Word: Int {
@@ -46,7 +46,7 @@ struct SubdirectoryMarks {
     self.defaultExpiration = defaultExpiration
     let owners = control.file.owners
     let group = owners.group.map { "\($0.rawValue)" } ?? ""
-    // Marks of the arrangement by prefix are older than the others.
+    // Without a suffix for `prefix`, because its marks existed before there were other arrangements.
     let arrangement = layout.arrangement == .prefix ? "" : ":\(layout.arrangement.rawValue)"
     let text =
       "\(owners.caller.rawValue):\(owners.directoryOwner.rawValue):\(group):\(layout.naming.rawValue)\(arrangement)"
@@ -182,7 +182,7 @@ extension SubdirectoryMarks {
 }
 
 extension ControlFile {
-  /// Changes a header so that the record may expire earlier, without invalid marks even if the process dies.
+  /// Changes a header so that the record may expire earlier, and leaves no wrong mark even if the process dies.
   ///
   /// A mark that was opened before is lowered, and the counted change prevents new marks. The walk of a mark that is
   /// opened later reads the new header.
@@ -190,7 +190,7 @@ extension ControlFile {
     try countingChange(of: subdirectory, change) { SubdirectoryMarks.lower(self, subdirectory, header) }
   }
 
-  /// Makes a file longer, which the subdirectory's change time does not show. Marks contain sizes, so none is valid.
+  /// Makes a file longer, and invalidates its mark, because marks contain sizes and the change time does not show it.
   func endingMarks(of subdirectory: String, _ change: () throws -> Void) rethrows {
     try countingChange(of: subdirectory, change) { SubdirectoryMarks.end(self, subdirectory) }
   }
@@ -211,8 +211,8 @@ extension ControlFile {
     counter(ControlLayout.headerChangesOffset) { _ = $0.wrappingAdd(change, ordering: .sequentiallyConsistent) }
   }
 
-  /// Returns whether a change of a header is in progress, or a process has died during one. Exclusive stores hold no
-  /// stripes to distinguish the two, but make all changes themselves.
+  /// Returns whether a change of a header is in progress, or a process has died during one. An exclusive store cannot
+  /// distinguish the two by stripes, but makes all changes itself.
   func hasHeaderChanges(_ sharing: BlobStore.Sharing) -> Bool {
     switch sharing {
     case .exclusive: headerChangesHere.load(ordering: .sequentiallyConsistent) != 0

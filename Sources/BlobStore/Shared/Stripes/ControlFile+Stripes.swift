@@ -3,7 +3,7 @@ internal import Synchronization
 
 // The locks of stripes in shared memory: a word each, which is 0 or the token of the session that holds the stripe.
 extension ControlFile {
-  /// Takes a stripe whose flag in this process is taken, also from a dead process, but never from a living one.
+  /// Takes a stripe, even from a dead process, but never from a living one. The caller holds the stripe's flag.
   ///
   /// The check of the root notices a deleted or moved file within a second. This library voids a file before it
   /// replaces it.
@@ -46,7 +46,7 @@ extension ControlFile {
 
   /// Returns whether the process of a stripe's token is dead. The caller holds the stripe's flag.
   private func isLeftover(_ holder: UInt64) throws(FileError) -> Bool {
-    // No thread of this process holds the stripe, so the token was in the file before.
+    // The caller's flag shows that no thread of this process holds the stripe, so its own token is a leftover.
     if holder == session.knownToken { return true }
     return try !isAlive(holder)
   }
@@ -60,7 +60,7 @@ extension ControlFile {
     }
   }
 
-  /// Takes all stripes, whose flags are taken. Returns `nil` if another process holds one, or no session can begin.
+  /// Takes all stripes, with all flags held. Returns `nil` if another process holds one, or no session can begin.
   func withAllWords<Result>(_ body: () throws -> Result) throws -> Result? {
     let token: UInt64
     do {

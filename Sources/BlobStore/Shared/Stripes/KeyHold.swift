@@ -18,9 +18,9 @@ struct KeyHold: ~Copyable {
     case none
     /// The stripe's word in shared memory, which contains this process's token.
     case stripeWord
-    /// The lock of the stripe's byte in the control file, without shared memory.
+    /// Without shared memory, the lock of the stripe's byte in the control file.
     case stripeByte
-    /// The lock of the root, which is held until it is closed, without a control file.
+    /// Without a control file, the lock of the root, which is held until this open directory is closed.
     case root(Directory)
   }
 
@@ -90,7 +90,7 @@ extension KeyHold {
   /// Notifies watchers of the key that it has changed, although nothing is stored under it.
   mutating func noteChange() { beginPayloadChange(.none) }
 
-  /// Precedes each change, even of only a header.
+  /// Must be called before each change, even of only a header.
   func willChange(_ level: BlobStore.Durability.Level) {
     if level > .none { control?.countDurableChange() }
   }
@@ -128,7 +128,7 @@ extension KeyHold {
     memory?.setIntent(word, of: stripeNumber, to: intent)
   }
 
-  /// A Boolean value that indicates whether no record of the stripe is a file, as far as this library created it.
+  /// A Boolean value that indicates whether no record of the stripe is a file, ignoring files of other programs.
   var hasNoFiles: Bool { memory?.hasNoFiles(ofStripe: stripeNumber) == true }
 
   /// Must be called before a file gets its name.
@@ -161,7 +161,7 @@ extension KeyHold {
     return .counted(exceeding: limit.flatMap { !isKnown || $0.isExceeded(by: usage) ? usage : nil })
   }
 
-  /// Corrects the count after the record was stored (`isInPlace`), or was not, so the old record has stayed.
+  /// Corrects the count after a store succeeded (`isInPlace`), or failed and left the old record in place.
   func endCount(from before: RecordSize?, to after: RecordSize, isInPlace: Bool) {
     let (both, last) = (after.covering(before), isInPlace ? after : before)
     if both != last { control?.count(from: both, to: last) }

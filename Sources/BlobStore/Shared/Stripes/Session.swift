@@ -15,7 +15,7 @@ final class Session: Sendable {
   enum Obstacle: Error {
     /// Each slot has a living process.
     case allAreTaken
-    /// A program that locks bytes is changing a record.
+    /// A process that locks the bytes of stripes, not their words, is changing a record.
     case bytesAreLocked
   }
 

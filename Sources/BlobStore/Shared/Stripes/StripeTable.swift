@@ -1,9 +1,9 @@
 internal import Locks
 internal import Synchronization
 
-/// The flags of stripes that serialize changes within the process. `StripeLocks` adds other processes. A key always
-/// has the same stripe, so it has one change at a time. A caller that finds a flag taken tries again, as it does for
-/// a stripe of another process.
+/// The flags of stripes that serialize changes within the process. `StripeLocks` excludes other processes. A key always
+/// has the same stripe, so it has one change at a time. A caller that finds a flag taken tries again, as it does for a
+/// stripe of another process.
 @safe final class StripeTable: @unchecked Sendable {
   // Unchecked because of the pointer, which is set once, and points to atomics, which any thread may use.
   private let taken: UnsafeMutablePointer<Atomic<Bool>>

@@ -24,7 +24,7 @@ final class UseSketch: Sendable {
     self.number = number
   }
 
-  /// Counts a use. It reads and writes one cache line, and every 64th use ages four others.
+  /// Counts a use. It reads and writes one cache line, and every 64th use ages four other lines.
   func count(_ digest: UInt64, at now: UnixTime) {
     let cells = UseCells(digest)
     let offset = layout.offset(ofBlock: cells.block(of: layout))
@@ -90,7 +90,7 @@ extension UseSketch {
       $0.wrappingAdd(count, ordering: .relaxed).newValue
     }
     let epoch = layout.epoch(afterAging: end)
-    // Before this process marks a use with the new epoch.
+    // The start is set before this process marks a use with the new epoch.
     if epoch != layout.epoch(afterAging: end &- count) { setStart(of: epoch, to: now) }
     for block in 0..<count {
       let index = Int(truncatingIfNeeded: (end &- 1 &- block) & UInt64(layout.blockCount - 1))

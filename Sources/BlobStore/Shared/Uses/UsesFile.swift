@@ -40,7 +40,7 @@ struct UsesLayout: Hashable, Sendable {
   static let blockByteCount = 64
   static let marksOffset = 32
 
-  /// From 128 records to two million, in 8 KiB to 64 MiB.
+  /// The permitted numbers of blocks: for 128 to two million records, in 8 KiB to 64 MiB.
   static let blockCounts = 1 << 6...1 << 20
   private static let recordsPerBlock = 2
   static let blocksPerStep = 4
@@ -121,8 +121,8 @@ struct UsesEpoch: Hashable, Sendable {
   /// The number of a file that could not be opened.
   private let failed = Atomic<Int64>(0)
 
-  /// Calls a closure with the sketch of a number, which is opened if it is new, or not at all if the number is 0. If
-  /// `open` returns `nil`, it is not called again for the same number.
+  /// Calls a closure with the sketch of a number, which is opened if it is new. The number 0 has no sketch. If `open`
+  /// returns `nil`, it is not called again for the same number.
   func withSketch<Result>(
     _ number: Int64, opening open: () -> UseSketch?, _ body: (UseSketch) -> Result
   ) -> Result? {

@@ -154,7 +154,7 @@ extension Publisher {
       try copyPayload(from: source, to: file, of: path.digest, header: &header, expected, progress)
       // If the file has become shorter, the blocks after the end are released.
       if Int64(clamping: header.payloadSize) < source.byteCount { try file.truncate(to: header.fileByteCount) }
-      // The payload may have taken a long time.
+      // Reading the payload may have taken a long time.
       header.updateTime = UInt64(clamping: core.configuration.now().seconds)
       try header.withEncodedBytes { head throws(FileError) in try file.write(head, at: 0) }
     }.header

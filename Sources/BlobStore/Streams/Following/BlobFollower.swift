@@ -4,8 +4,8 @@ internal import SystemPackage
 
 /// A blob that is read while it is written; see `BlobStore.openFollower`.
 ///
-/// A follower keeps its file open, so a replacement or a removal does not affect it. All followers of a blob in a
-/// store share one file. A follower can be used from several threads concurrently.
+/// A follower keeps its file open, so a replacement or a removal does not affect it. All followers of a blob in a store
+/// share one open file. A follower can be used from several threads concurrently.
 public final class BlobFollower: Sendable {
   public let key: BlobKey
   /// The time that a read waits for the writer.
@@ -102,7 +102,7 @@ extension BlobFollower {
       call(answer.mapError { $0 is CancellationError ? $0 : BlobStoreError($0, operation: "load", key: key) })
     }
     guard let number else { return nil }
-    // Nothing waits for a complete blob.
+    // A blob without an identity is complete, and nothing waits for it.
     if let identity { core.streams.watch(identity) }
     return number
   }
@@ -166,14 +166,14 @@ extension BlobStore {
   /// Opens the blob of a key, if it is live or being written, for reads that wait for missing bytes.
   ///
   /// A blob that is being written has a writer with `visibility: .whileWriting`, in this process or in another one. A
-  /// complete blob is opened like by `openReader`, and is read without waiting.
+  /// complete blob is opened as `openReader` does, and is read without waiting.
   ///
   /// System calls: openat2, fstat, pread; for a stream also flock, fstat, pread, flock.
   ///
   /// - Parameters:
   ///   - key: The key of the record.
   ///   - timeout: The time that each read waits for another byte.
-  ///   - touching: A Boolean value that indicates whether to move the update time of a complete record.
+  /// - touching: A Boolean value that indicates whether to advance the update time of a complete record.
   /// - Returns: A follower, or `nil` if no record exists, or it is expired and not locked.
   /// - Throws: `damaged`, also for a stream whose writer has died; `fileSystem`, `invalidKey`.
   /// - Complexity: O(1).

@@ -158,7 +158,7 @@ extension FollowedStream {
   }
 
   private func sight() throws(FileError) -> Sight {
-    // Read first: the header then determines which of these bytes belong to the payload.
+    // The size is read first. The header then determines which of these bytes belong to the payload.
     let fileSize = try record.file.status().size
     guard let (stored, header) = try headers() else { return .nothingNew }
     if let whole = try whole(stored, header) { return .progress(whole) }
@@ -183,7 +183,7 @@ extension FollowedStream {
     guard !header.flags.contains(.streamIncomplete) else { return nil }
     var progress = FollowedProgress(byteCount: Int64(clamping: header.payloadSize), header: header)
     if header.extensionEnd != nil {
-      // Read again, because the extension is written after the complete payload.
+      // The size is read again, because the extension is written after the complete payload.
       var facts = RecordFacts(fileSize: try record.file.status().size)
       progress.extension = try record.file.readExtension(by: stored, &facts)
     }

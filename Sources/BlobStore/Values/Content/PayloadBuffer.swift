@@ -13,7 +13,7 @@
 
   /// Allocates memory of a size above zero, or returns `nil` if there is not enough.
   init?(byteCount: Int) {
-    // malloc, because `Data` frees the memory by free.
+    // Allocated by malloc, because `Data` frees the memory by free.
     guard let base = unsafe malloc(byteCount) else { return nil }
     unsafe bytes = UnsafeMutableRawBufferPointer(start: base, count: byteCount)
   }

@@ -26,9 +26,9 @@ package struct RecordPage: Sendable {
 extension BlobStore {
   /// Returns a page of the records in the order of the digests of their names, without touching them.
   ///
-  /// All pages together contain every record that stays in place, and other records at most once, unless a
-  /// subdirectory is replaced in the meantime. A page may be short if few records are wanted. The root is listed, and
-  /// the page's records are examined, or some thousands if few are wanted. Throws as `records(prefix:)`.
+  /// All pages together contain every record that stays in place, and other records at most once, unless a subdirectory
+  /// is replaced in the meantime. A page may be short if few records are wanted. The root is listed, and the page's
+  /// records are examined, or some thousands of records if few are wanted. Throws as `records(prefix:)`.
   package func page(
     prefix: String = "", from start: WalkPosition = .start, limit: Int, where isWanted: (RecordEntry) -> Bool
   ) throws(BlobStoreError) -> RecordPage {
@@ -43,7 +43,7 @@ extension BlobStore {
       var (emptySubdirectories, countBefore, examined) = (0, 0, 0)
       while let item = try walk.next() {
         examined += 1
-        // The walk continues with the entries before its start.
+        // After the last entry, the walk continues with the entries before its start.
         if walk.hasWrapped { return RecordPage(entries: entries, next: nil) }
         switch item {
         case .record(let entry): if sequence.isWanted(entry), isWanted(entry) { entries.append(entry) }
@@ -56,7 +56,7 @@ extension BlobStore {
         let isLong = emptySubdirectories >= Self.mostEmptySubdirectories || examined >= Self.mostExamined
         guard mayEnd, entries.count >= limit || isLong else { continue }
         let position = walk.position
-        // The last of all digests is followed by the first, where a walk begins.
+        // Digest 0 follows the last digest, and a walk begins there, so no page follows.
         return RecordPage(entries: entries, next: position.digest == 0 ? nil : position)
       }
       return RecordPage(entries: entries, next: nil)
@@ -65,9 +65,9 @@ extension BlobStore {
 
   /// Returns the position at which a walk has returned approximately this share of the records, from 0 up to 1.
   ///
-  /// Records in separate files are spread evenly over subdirectories, whose digests are not even. Packed records have
-  /// one position among them, and the counters determine their share. The root is listed, and a cache line is read
-  /// for each chunk of packs. Throws as `records(prefix:)`.
+  /// Records in separate files are spread evenly over subdirectories, whose digests are not spread evenly. Packed
+  /// records have one position among them, and the counters determine their share. The root is listed, and a cache line
+  /// is read for each chunk of packs. Throws as `records(prefix:)`.
   package func position(atShare share: Double) throws(BlobStoreError) -> WalkPosition {
     try withErrorContext("records") {
       guard let open = try core.root.opened() else { return .start }

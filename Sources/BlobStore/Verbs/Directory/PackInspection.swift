@@ -51,7 +51,7 @@ public final class PackInspection: Sendable {
     public let byteCount: Int
     /// The class of the records: 0 to 6 by time to live, 7 moved by a collection, 8 durable.
     public let recordClass: UInt32
-    /// The time after which no record expires, or `nil` if no record expires.
+    /// The latest time at which a record expires, or `nil` if no record expires.
     public let latestExpiry: UnixTime?
     /// The records in the order of their offsets.
     public let records: [Record]
@@ -158,7 +158,7 @@ extension PackInspection {
       PackLayout.quarterCount * PackLayout.deadSectorByteCount,
       at: PackLayout.deadSectorOffset(ofChunk: chunk, quarter: 0))
     guard !entry.isUnused || sectors.contains(where: { $0 != 0 }) else { return nil }
-    // The bytes are read after the salts, because bytes of the chunk's next life have other salts.
+    // The bytes are read after the salts, because the records of a reused chunk have other salts.
     let bytes = try bytes(PackLayout.chunkByteCount, at: PackLayout.fileOffset(ofChunk: chunk))
     let stride = PackLayout.deadSectorByteCount / 8
     var walk = ChunkWalk(

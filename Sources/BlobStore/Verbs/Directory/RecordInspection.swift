@@ -34,7 +34,7 @@ public struct RecordInspection: Sendable {
   /// The CRC-32 of the actual payload, or `nil` if the header has no checksum, is damaged, or states another size or
   /// more than `limits.payload`.
   public var payloadChecksum: UInt32? { facts.payloadCRC }
-  /// The kind of the payload, which is guessed.
+  /// The kind of the payload, which is guessed from its first bytes.
   public let payloadKind: PayloadKind
 
   private let facts: RecordFacts
@@ -117,7 +117,7 @@ extension RecordInspection {
     payloadKind = unsafe PayloadKind(guessedFrom: payloadBytes.span.bytes)
     let judge = RecordJudge()
     var facts = RecordFacts(fileSize: status.size)
-    // A file may claim to be endless, so a payload that no load would return is not read.
+    // A header may claim any size, so a payload that no load would return is not read.
     if let sound = unsafe judge.judge(head.span.bytes, facts).soundHeader, sound.payloadChecksum != nil,
       sound.payloadSize <= limit
     {

@@ -90,7 +90,7 @@ extension BlobStore {
     }
   }
 
-  /// Throws `tooLong` if no file below a directory has a path that can be a key.
+  /// Throws `tooLong` or `longerThanKept` if no file below a directory has a path that can be a key.
   private func checkLength(ofKeysBelow path: String) throws(KeyError) {
     do {
       _ = try core.path(for: BlobKey(path + "/_"))
@@ -165,7 +165,7 @@ extension BlobStore {
     }
   }
 
-  /// Stores one payload or, in a dry run, checks whether it could be stored. `lifetime` is the file's.
+  /// Stores one payload or, in a dry run, checks whether it could be stored. `lifetime` is the file's own.
   func importPayload(
     byteCount: Int64, at path: FilePath, as key: BlobKey, _ options: ImportOptions, lifetime: ImportedLifetime?,
     extendedData: Data?, _ store: (Duration?) throws -> Void
@@ -194,7 +194,7 @@ extension BlobStore {
 
 /// A path from a directory down through subdirectories, of which only the lowest directories are open.
 ///
-/// Other directories are opened again from the top when the descent returns, and must not have been replaced.
+/// Other directories are opened again from the top when the descent returns to them, and must not have been replaced.
 struct DirectoryDescent {
   private struct Step {
     let name: String

@@ -51,7 +51,7 @@ extension BlobStore {
         .sourceMissing, "there is no \(layout.database) in this directory, as \(options.format.rawValue) has it",
         path: source.path)
     }
-    // SQLite reads the database by its path. It was only opened to check its type.
+    // SQLite reads the database by its path. The file was only opened to check its type.
     _ = consume file
     let log = try source.status(of: layout.database + "-wal")
     let database = try ForeignDatabase(at: path, hasLog: (log?.size ?? 0) > 0)

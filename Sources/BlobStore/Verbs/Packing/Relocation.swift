@@ -65,8 +65,8 @@ struct Relocation {
     case busy
   }
 
-  /// Moves a record and records the result, or returns `true` if another change holds its stripe. Throws if others
-  /// would fail too.
+  /// Moves a record and records the result, or returns `true` if another change holds its stripe. Throws if the moves
+  /// of other records would fail too.
   private mutating func isBusy(_ entry: RecordEntry) throws -> Bool {
     do {
       if let error = entry.accessError { throw error }

@@ -172,8 +172,8 @@ package struct CollectionTimetable: Sendable {
 
   /// Returns whether the due pass is skipped because some process has collected the directory recently.
   ///
-  /// The next pass is then due an interval after that one. A last pass in the future is ignored, because a clock was
-  /// wrong.
+  /// The next pass is then due an interval after that one. A last pass in the future is ignored, because a clock must
+  /// have been wrong.
   package mutating func skipsPass(after lastPass: UnixTime?, time: UnixTime, at now: Duration) -> Bool {
     guard let lastPass, lastPass <= time else { return false }
     let (seconds, overflow) = time.seconds.subtractingReportingOverflow(lastPass.seconds)

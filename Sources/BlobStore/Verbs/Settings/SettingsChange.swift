@@ -50,8 +50,8 @@ struct SettingsChange {
 
   /// Locks the root until it is closed. Throws `busy` if the lock is needed and not available in time.
   ///
-  /// The lock is not needed if this process holds the collector's byte and any reader can hold the lock indefinitely.
-  /// A process that holds it all the time is assumed to be one, because a change takes milliseconds.
+  /// The lock is not needed if this process holds the collector's byte and any reader can hold the lock indefinitely. A
+  /// process that holds it all the time is assumed to be such a reader, because a change takes milliseconds.
   func lock(_ root: borrowing Directory, needsIt: Bool) throws {
     let timeout = core.configuration.access.lockTimeout
     var backoff = Backoff(timeout: timeout)
@@ -155,7 +155,7 @@ struct SettingsChange {
 
   // MARK: - File
 
-  /// Writes the settings. Unless an existing file may be replaced, returns `false` if one exists.
+  /// Writes the settings. Without `replacing`, returns `false` if a settings file exists.
   func write(_ settings: BlobStore.DirectorySettings, in open: OpenRoot, replacing: Bool) throws -> Bool {
     if settings.isEmpty {
       guard try replacing && open.directory.unlink(SettingsFile.name) else { return true }
@@ -184,7 +184,7 @@ extension SettingsChange {
   func sayWhatIsNew(in open: OpenRoot) throws {
     let configuration = core.configuration
     while true {
-      // This precedes reading the settings, because the changes that make a directory no longer new follow them.
+      // This precedes reading the settings, because a directory only stops being new after they are written.
       let isNew = try open.packing == nil && open.isNew(packs: PackDirectory.name, configuration.logger)
       // Another program may have written the setting by now, or stored records by another arrangement.
       try core.root.lookAtSettings(of: open, isForStore: true)

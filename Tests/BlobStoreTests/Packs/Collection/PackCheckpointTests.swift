@@ -177,7 +177,7 @@ import Testing
     #expect(current.map(\.address.rawValue).sorted() == found.map(\.address))
   }
 
-  // MARK: - When
+  // MARK: - When a checkpoint is written
 
   @Test func noneIsMadeForLittle() throws {
     do { try store().store(Self.payload(0), for: Self.key(0)) }
@@ -257,7 +257,7 @@ import Testing
     #expect(calls[named...].contains { $0.call == .sync && $0.path.hasSuffix(".packs") })
   }
 
-  // MARK: - Where it fails
+  // MARK: - Failures
 
   /// Each call of a collection that writes a checkpoint, or removes chunks from one, fails once: no record is lost.
   @Test(arguments: [Errno.ioError, .noSpace]) func everyFailedCallIsHarmless(errno: Errno) throws {

@@ -28,7 +28,7 @@ import Testing
     #expect(plan.whole.isEmpty)
   }
 
-  /// The room of these chunks counts toward the demand.
+  /// The room of chunks in which nothing stays counts toward the demand.
   @Test(arguments: [(0, false), (500, true)] as [(Int64, Bool)])
   func chunksWithoutAnythingThatStaysAreFreedWhole(live: Int64, isOver: Bool) {
     let plan = PackEvictionPlan(

@@ -50,7 +50,7 @@ import Testing
     #expect(try cache.exists(Self.file))
   }
 
-  /// A large store was killed after its file had its name. The packed record exists until a process takes the stripe.
+  /// A process was killed in a large store after naming the file. The packed record exists until the stripe is taken.
   @Test func aFileThatCountsStays() throws {
     let place = try cover()
     let store = try store()
@@ -65,7 +65,7 @@ import Testing
     #expect(try store.usage().records == 1)
   }
 
-  /// Otherwise, finishing the failed change would treat the old file as the new one.
+  /// A failed move leaves nothing to finish, because the old file would then be treated as the new one.
   @Test(arguments: [false, true]) func aMoveToAFileThatFailsDoesNotBringItBack(isStore: Bool) throws {
     try cover()
     let trace = CallTrace()

@@ -170,7 +170,7 @@ import Testing
     }
   }
 
-  // MARK: Files that are not what they should be
+  // MARK: Invalid files
 
   enum Odd: CaseIterable {
     case shortPack, packWithoutChunks, emptyPack, packOfAnotherCache, noPack, packIsDirectory, packIsLink, emptyIndex
@@ -185,7 +185,7 @@ import Testing
     checkLoads(store, "\(odd)")
     checkLooks(store, "\(odd)")
     checkChanges(store, "\(odd)")
-    // Without an index, a store cannot know whether a key is packed. Otherwise, other operations continue.
+    // Without a usable index, a store cannot know whether a key is packed, so it may fail. In other cases, it succeeds.
     do throws(BlobStoreError) {
       try store.store(payload(5000), for: "large")
       #expect(try store.load("large")?.payload == payload(5000))

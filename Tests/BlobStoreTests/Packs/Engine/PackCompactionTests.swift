@@ -151,7 +151,7 @@ import Testing
     #expect(try other.load("slow")?.payload == payload)
     try other.remove("slow")
     try compact(other)
-    // Collections keep the first chunk; the others are free.
+    // Collections keep the first chunk as a spare; the others are free, except for the open one.
     try compact(other)
     #expect(try use(store).kinds == [.collecting, .open])
   }

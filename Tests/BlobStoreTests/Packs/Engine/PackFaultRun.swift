@@ -37,7 +37,7 @@ struct PackFaultRun {
     configuration.now = { clock.now }
     self.configuration = configuration
     model = StoreModel(configuration, now: clock.now)
-    // Creates the files of every directory, which other tests cover. A collection makes the counters known.
+    // Other tests cover the creation of the files of every directory. A collection makes the counters known.
     var plain = configuration
     plain.packing = .off
     let first = try BlobStore(directory: root, configuration: plain)
@@ -78,7 +78,7 @@ struct PackFaultRun {
     mismatches += audit.heldStripes.map { "at last: stripe \($0) is held" }
     guard makesIndexAnew else { return mismatches }
     try FileManager.default.removeItem(atPath: root.string + "/.packs/index")
-    // Without packing, the times of use are lost with the index, and are not later than the stores.
+    // The times of use are lost with the index. A rebuilt index contains the times of the stores instead.
     try compare("by another index", comparesTimes: false)
     return mismatches
   }

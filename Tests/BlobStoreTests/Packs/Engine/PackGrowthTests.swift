@@ -191,7 +191,7 @@ import Testing
     }
   }
 
-  /// A process died after a removal from the new index, and before the removal from the current one.
+  /// A process died after removing an entry from the new index, and before removing it from the current one.
   @Test(arguments: [false, true]) func aChangeThatWasCutOffInBetweenEndsTheGrowth(isWhole: Bool) throws {
     let store = try store()
     try store.store(payload(40), for: "key")

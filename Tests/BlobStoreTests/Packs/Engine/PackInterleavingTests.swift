@@ -203,7 +203,7 @@ import Testing
     #expect(audit.records.count == 3 && audit.current.count == 2)
   }
 
-  // MARK: What a dead process has announced
+  // MARK: Changes announced by dead processes
 
   /// Stores and removes a record, and leaves its stripe as a process does that is killed after marking the record.
   private func leaveAnnouncement(of key: BlobKey, with store: BlobStore) throws {
@@ -251,7 +251,7 @@ import Testing
     #expect(audit.flaws == [] && audit.announced.isEmpty && audit.current["yek"]?.address.chunk == 0)
   }
 
-  // MARK: An index that is made anew
+  // MARK: An index that is rebuilt
 
   enum Change: CaseIterable { case storesNew, replaces, locks, locksInPlace, unlocks, removes, storesFile }
 
@@ -321,6 +321,6 @@ import Testing
 }
 
 extension StoreCore {
-  /// The open packs.
+  /// Returns the open packs.
   fileprivate func packs() throws -> Packs? { try root.opened().flatMap { try records.packs(of: $0)?.packs } }
 }

@@ -73,7 +73,7 @@ import Testing
     #expect(try self.store().collect().temporary == 1)
   }
 
-  // MARK: An index in the making
+  // MARK: A growing index
 
   /// A process has died while it filled a larger index.
   @Test func anIndexThatNoProcessFillsGoes() throws {
@@ -108,7 +108,7 @@ import Testing
     #expect(try self.store().load("key")?.payload == payload(100))
   }
 
-  /// Another process holds the byte of the growing index.
+  /// An index stays while another process holds the lock byte of the growing index.
   @Test func anIndexThatIsFilledStays() throws {
     let (store, other) = try (store(), store())
     try store.store(payload(100), for: "key")

@@ -87,7 +87,7 @@ import Testing
     #expect([usage.records, usage.quarantinedFiles, usage.quarantinedBytes] == [2, 1, Int64(bytes.count)])
     var expected = Array(payload(100))
     if part == .payload {
-      // The quarantine contains a record file with the remaining payload.
+      // The quarantine contains a record file with the damaged payload.
       expected[0] ^= 1
       #expect(bytes.count == 164)
       #expect(Array(bytes.dropFirst(64)) == expected)
@@ -115,7 +115,7 @@ import Testing
     try expectOthers(store)
   }
 
-  /// The record is not in use, because writing there requires the key.
+  /// No change of the record can be in progress, because a change requires the key.
   @Test func aCollectionRemovesADamagedHeader() throws {
     try fill(damaging: .header)
     let store = try store()

@@ -323,7 +323,7 @@ import Testing
     #expect(Set(found).isSuperset(of: allKeys))
   }
 
-  // MARK: - Files beside packs
+  // MARK: - Files next to packs
 
   /// A file next to a packed record of the same key does not count, and is removed together with the record.
   @Test func aFileBesideAPackedRecordDoesNotCount() throws {

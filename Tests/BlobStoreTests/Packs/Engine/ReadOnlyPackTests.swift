@@ -20,7 +20,7 @@ import Testing
     return try store(files: trace.files) { $0.leastPackIndexEntryCount = 1 }
   }
 
-  /// The first lookup opens the control file twice, the second time read-only. All other opens are for changes.
+  /// Makes all opens of the control file fail except the second, with which the first lookup opens it read-only.
   private func refuseWriting(_ refusal: Errno) {
     let opens = CallCount()
     trace.onCall { call, path in

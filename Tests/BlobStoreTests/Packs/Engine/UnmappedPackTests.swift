@@ -33,7 +33,7 @@ import Testing
     return try store(files: trace.files) { $0.access.sharing = sharing }
   }
 
-  /// Other processes would not find its stores, and would still find the records that it removes.
+  /// Such a process changes nothing, because others would miss its new records and still find its removed ones.
   @Test(arguments: Obstacle.allCases, [BlobStore.Sharing.shared, .exclusive])
   func itChangesNothing(obstacle: Obstacle, sharing: BlobStore.Sharing) throws {
     do {
@@ -82,7 +82,7 @@ import Testing
     #expect(try store().load("old") == nil)
   }
 
-  /// Another process holds a byte of the file, so that it cannot be replaced yet, which is a temporary condition.
+  /// A damaged file cannot be replaced while another process holds a lock on one of its bytes, so the store is busy.
   @Test func aDamagedControlFileIsWaitedFor() throws {
     do { try store().store(payload(100), for: "packed") }
     let path = cache.path(".blobcache")

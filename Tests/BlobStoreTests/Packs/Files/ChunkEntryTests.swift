@@ -33,7 +33,7 @@ import Testing
         + Self.zeros(7) + Self.latest + Self.latest)
   }
 
-  /// A time that has not been lowered by any record.
+  /// The stored bytes of a time that no record has lowered.
   private static let latest = [UInt8](repeating: 0xFF, count: 7) + [0x7F]
 
   private static func zeros(_ count: Int) -> [UInt8] { [UInt8](repeating: 0, count: count) }
@@ -133,12 +133,12 @@ import Testing
     #expect(!mayHoldExpired(at: 1030) && mayHoldExpired(at: 1031))
     for update: UInt64 in [950, 920, 990] { entry.noteLife(ttl: 0, update: update) }
     #expect(!mayHoldExpired(at: 1020) && mayHoldExpired(at: 1021))
-    // The next records in the chunk are independent of these.
+    // The times of the former records do not apply after the chunk is taken again.
     #expect(entry.seal(owner: 7) && entry.beginCollection() && entry.free())
     #expect(entry.take(for: .durable, owner: 9, sequence: 3) && !mayHoldExpired(at: .max))
   }
 
-  /// A program that records no times leaves such a chunk.
+  /// A program that records no times leaves a chunk of which no times are known.
   @Test func aChunkOfWhichNothingIsKnownMayHoldExpiredRecords() throws {
     let entry = pack.entry(ofChunk: 5)
     #expect(entry.mayHoldExpired(at: UnixTime(seconds: 1), defaultExpiration: .max))
@@ -156,7 +156,7 @@ import Testing
     #expect(entry.state == state)
   }
 
-  // MARK: At once
+  // MARK: Concurrent use
 
   /// Each thread has a separate mapping, as processes have.
   @Test func oneOfManyTakesAChunk() throws {

@@ -29,7 +29,7 @@ struct PackBench {
     return try #require(try PackFile.open(number, in: packs))
   }
 
-  /// Returns a chunk of a pack that is open for a session.
+  /// Opens a chunk of a pack for a session, and returns its entry.
   func openChunk(_ number: Int = 0, owner: UInt64 = 7, in pack: PackFile) throws -> ChunkEntry {
     let entry = pack.entry(ofChunk: number)
     try #require(entry.take(for: .survivors, owner: owner, sequence: 1))

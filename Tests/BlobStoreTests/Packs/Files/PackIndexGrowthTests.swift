@@ -93,7 +93,7 @@ import Testing
     #expect(copy(record, growth) == .isDead && growth.new.entryCount == 0)
   }
 
-  /// A header that was written in place is in the new index with an earlier time than a load has recorded since.
+  /// The new index already contains the entry with an earlier time than the last use, so the copy updates the time.
   @Test func aCopyBringsTheLastUse() throws {
     let old = try bench.index()
     let record = try fill(old, 1)[0]

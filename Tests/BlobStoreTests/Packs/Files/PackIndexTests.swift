@@ -231,7 +231,7 @@ import Testing
     }
   }
 
-  // MARK: At once
+  // MARK: Concurrent use
 
   /// Several stripes insert into one bucket, each through a separate mapping, as processes have.
   @Test func insertionsIntoOneBucketLoseNothing() throws {

@@ -61,7 +61,7 @@ struct ChunkImage {
   }
 
   var chunkSalts: ChunkSalts {
-    // An incomplete sector contains only zeros.
+    // A sector without a salt contains only zeros.
     let words = salts.map { $0.map(PackLayout.saltWord) ?? 0 }
     return ChunkSalts(words: SIMD4(words[0], words[1], words[2], words[3]))
   }

@@ -117,7 +117,7 @@ import Testing
     #expect(image.walked().map { image.stored($0).name } == [Array("new".utf8)])
   }
 
-  /// This includes the record that begins in one quarter and ends in the next.
+  /// A record belongs to the quarter in which it begins, even if it ends in the next one.
   @Test(arguments: 0..<4) func aQuarterWithoutASaltHasNoRecords(quarter: Int) {
     var image = ChunkImage()
     while image.append(Self.record("n", [UInt8](repeating: 3, count: 30_000))) != nil {}

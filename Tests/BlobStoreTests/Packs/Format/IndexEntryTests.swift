@@ -37,7 +37,7 @@ import Testing
     #expect(IndexEntry(tag: 1, byteCount: 64, address: PackAddress(rawValue: 61)).readByteCount == 0)
   }
 
-  // MARK: Where an entry lies
+  // MARK: Buckets
 
   @Test(arguments: [1, 2, 3, 13_108, 1 << 40] as [UInt64]) func everyNameHasABucket(count: UInt64) {
     var fullest: [UInt64: Int] = [:]

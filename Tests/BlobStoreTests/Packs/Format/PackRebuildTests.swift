@@ -67,7 +67,7 @@ import Testing
     }
   }
 
-  /// Strangers can create such names, so neither record may replace the other.
+  /// Strangers can choose names with the same digest, so neither record may replace the other.
   @Test func namesOfOneDigestAreTwo() {
     var image = ChunkImage(byteCount: 4096)
     for (number, key) in [CollidingKeys.first, CollidingKeys.second].enumerated() {

@@ -18,7 +18,7 @@ import Testing
     PackedHeader(decoding: bytes.span.bytes, at: address, salt: salt)
   }
 
-  // MARK: There and back
+  // MARK: Encoding and decoding
 
   @Test(
     arguments: [1, 2, 23, 24, 25, 254, 255], [0, 1, 2, 7, 24, 128, 4095, 8192, 16_384, 32_456])
@@ -91,7 +91,7 @@ import Testing
     #expect(bytes == Self.specified(stored, flags: tail > 0 ? 0xE : 0x6))
   }
 
-  // MARK: What stays a file
+  // MARK: Records that stay files
 
   static let packable: RecordHeader = Stored(name: [65], payload: [1, 2, 3]).fileHeader
   static let unpackable: [(String, @Sendable (inout RecordHeader) -> Void)] = [
@@ -122,7 +122,7 @@ import Testing
       PackedHeader(header, nameDigest: header.reserved2, nameByteCount: nameByteCount, sequence: sequence) == nil)
   }
 
-  // MARK: What is no record
+  // MARK: Invalid records
 
   @Test(arguments: [1, 24, 255]) func everyFlippedBitOfHeaderAndNameIsFound(name: Int) throws {
     let stored = Stored(name: Self.name(name), payload: Self.name(20))

@@ -11,8 +11,8 @@
 
 #if defined(__GLIBC__) && !defined(HAS_SANITIZER)
 
-// A program may define these in place of the library's, which go on under other names: "Replacing malloc" in the manual
-// of the GNU C library. What they allocate is the library's, so its free() will do.
+// A program may replace these functions of the GNU C library, whose own remain available under other names: see
+// "Replacing malloc" in its manual. The memory is allocated by the library, so its free() need not be replaced.
 
 void *__libc_malloc(size_t);
 void *__libc_calloc(size_t, size_t);
@@ -47,7 +47,7 @@ void *aligned_alloc(size_t alignment, size_t size) {
 
 int posix_memalign(void **result, size_t alignment, size_t size) {
   void *memory = memalign(alignment, size);
-  if (memory == NULL) return 12;  // ENOMEM; errno is not to be set
+  if (memory == NULL) return 12;  // ENOMEM; the function must not set errno
   *result = memory;
   return 0;
 }

@@ -10,7 +10,7 @@
 
 namespace {
 
-/// A value that is shared with whoever asked for it, as the values of a cache are.
+/// A value that the cache shares with its callers.
 struct Value {
   uint64_t number;
 };

@@ -136,7 +136,7 @@ static int write_all(int file, const char *bytes, size_t count) {
   return 0;
 }
 
-// Threads that store at once need names of their own.
+// The number in the next temporary name. Threads that store concurrently need different names.
 static atomic_uint_fast64_t temporary_number;
 
 static int store(int root, const raw_key *key, const char *record, size_t byte_count) {
@@ -162,7 +162,7 @@ int raw_store(int root, const raw_key *keys, size_t count, const void *record, s
   return 0;
 }
 
-/// Answers 1 for a record, 0 for none.
+/// Returns 1 if the record exists, 0 if it does not.
 static int load(int root, const raw_key *key, bool checksums) {
   int file = openat(root, path_of(key).text, O_RDONLY | O_CLOEXEC);
   if (file < 0) return errno == ENOENT ? 0 : -1;
@@ -215,7 +215,7 @@ int raw_remove(int root, const raw_key *keys, size_t count) {
 
 // MARK: - Many records
 
-/// Answers the number of files in a subdirectory.
+/// Reads the headers of all files in a subdirectory, and returns the number of files.
 static int64_t enumerate(int subdirectory) {
   DIR *stream = fdopendir(subdirectory);
   if (!stream) return -1;

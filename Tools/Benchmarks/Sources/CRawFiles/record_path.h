@@ -1,4 +1,4 @@
-// Where a record lies: below the root, in a subdirectory named by the first two characters of its key.
+// The path of a record: below the root, in a subdirectory named by the first two characters of its key.
 
 #ifndef RECORD_PATH_H
 #define RECORD_PATH_H

@@ -21,12 +21,12 @@
 
 enum { header_size = 64, subdirectory_count = 256, most_dead = 4096, small_payload = 8192, stack_count = 64, depth = 8 };
 
-/// A file, by the number in its name, and which key's record it has held last.
+/// A dead file: the number in its name, and the digest of the key whose record it contained last.
 typedef struct dead_file {
   uint64_t number, digest;
 } dead_file;
 
-/// Dead files whose digests have the same first bits, the last to come at the end.
+/// Dead files whose digests have the same highest bits. New files are appended.
 typedef struct dead_stack {
   dead_file files[most_dead];
   size_t count;
@@ -36,7 +36,7 @@ struct recycled_files {
   int root, bin, control;
   int subdirectories[subdirectory_count];
   bool is_superuser;
-  /// Whether the last load was of a record that is not small.
+  /// A flag that indicates whether the last loaded record was not small.
   atomic_bool was_large;
   atomic_uint_fast64_t next_number;
   pthread_mutex_t lock;
@@ -90,7 +90,7 @@ static int subdirectory_of(const recycled_files *files, const raw_key *key) {
 
 // MARK: - Stripes
 
-/// One of 4096, as many as the store has, by digits that do not choose the subdirectory.
+/// Returns the key's stripe, one of 4096 as in the store, by digits that do not select the subdirectory.
 static off_t stripe_of(const raw_key *key) {
   return hexadecimal(key->text[2]) * 256 + hexadecimal(key->text[3]) * 16 + hexadecimal(key->text[4]);
 }
@@ -109,7 +109,7 @@ static int unlock_stripe(const recycled_files *files, const raw_key *key) {
 
 // MARK: - Dead files
 
-/// As long as the store's: few of them share a block of the directory.
+/// A name that is as long as the store's names of dead files, so that few of them share a block of the directory.
 typedef struct dead_name {
   char text[2 + 16 + 224 + 1];
 } dead_name;
@@ -122,14 +122,14 @@ static dead_name name_of(uint64_t number) {
   return result;
 }
 
-/// As good as a digest: the keys are random.
+/// Returns the first digits of the key, which are as good as a digest because the keys are random.
 static uint64_t digest_of(const raw_key *key) {
   uint64_t result = 0;
   for (int i = 0; i < 16; i++) result = result << 4 | (uint64_t)hexadecimal(key->text[i]);
   return result;
 }
 
-/// Takes the highest below a digest of the files that came last to a stack.
+/// Takes the file with the highest digest below `digest` from the last few files of a stack.
 static bool pop(dead_stack *stack, uint64_t digest, uint64_t *number) {
   dead_file *last = stack->files + stack->count - 1, *highest = NULL;
   for (size_t i = 0; i < depth && i < stack->count; i++) {
@@ -143,7 +143,7 @@ static bool pop(dead_stack *stack, uint64_t digest, uint64_t *number) {
   return true;
 }
 
-/// A file gets records in ascending order of their digests, as the store's do, lest a power cut leave an older one of its key's.
+/// Takes a dead file with a lower digest than the key's, because a power cut could leave an older record of its key.
 static bool take_dead(recycled_files *files, const raw_key *key, uint64_t *number) {
   uint64_t digest = digest_of(key);
   bool is_there = false;
@@ -156,7 +156,7 @@ static bool take_dead(recycled_files *files, const raw_key *key, uint64_t *numbe
   return is_there;
 }
 
-/// Answers whether there is room.
+/// Adds a dead file if there is room, and returns whether there was.
 static bool put_dead(recycled_files *files, const raw_key *key, uint64_t number) {
   dead_file file = {.number = number, .digest = digest_of(key)};
   pthread_mutex_lock(&files->lock);
@@ -174,7 +174,7 @@ static uint64_t new_number(recycled_files *files) {
   return atomic_fetch_add_explicit(&files->next_number, 1, memory_order_relaxed);
 }
 
-/// Answers a leased file that no other process has open. Only this process has put files there, and written to them.
+/// Opens and leases a dead file that no other process has open. Only this process has written to the files there.
 static int open_dead(const recycled_files *files, const char *name) {
   struct stat status;
   int file = openat(files->bin, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOATIME | O_CLOEXEC);
@@ -203,7 +203,7 @@ static int open_record(const recycled_files *files, const raw_key *key, int acce
   return (int)syscall(SYS_openat2, files->root, path.text, &how, sizeof how);
 }
 
-/// Looks at what is about to lose its place.
+/// Reads the status and the header of a record that is about to be replaced or removed.
 static int look_at(const recycled_files *files, const raw_key *key) {
   struct stat status;
   char header[header_size];
@@ -214,7 +214,7 @@ static int look_at(const recycled_files *files, const raw_key *key) {
   return close(file);
 }
 
-/// A file without a name, where there is no dead one.
+/// Stores a record in a new file, which has no name at first, because there is no dead file.
 static int store_anew(recycled_files *files, const raw_key *key, const char *record, size_t byte_count) {
   struct stat status;
   int subdirectory = subdirectory_of(files, key);
@@ -256,18 +256,18 @@ int recycled_files_replace(recycled_files *files, const raw_key *key, const void
   return close(file);
 }
 
-/// A payload of the caller's own, and gone again.
+/// Copies a payload into memory that would belong to the caller of a load, and frees the memory.
 static int copy_payload(const char *payload, size_t byte_count) {
   char *copy = malloc(byte_count);
   if (!copy) return -1;
   memcpy(copy, payload, byte_count);
-  // Else a compiler leaves it out.
+  // Prevents the compiler from omitting the copy.
   __asm__ volatile("" : : "r"(copy) : "memory");
   free(copy);
   return 0;
 }
 
-/// A payload that is read to its place, behind a header that is read to another.
+/// Reads a payload directly into the memory for it, and the header into other memory, with one call.
 static int read_large(int file, size_t byte_count) {
   char header[header_size];
   char *payload = malloc(byte_count);
@@ -279,8 +279,8 @@ static int read_large(int file, size_t byte_count) {
   return read_count == (ssize_t)(header_size + byte_count) ? 0 : -1;
 }
 
-/// As the store does: the superuser asks for the owner of a file, and so for its size; others need not where the file is
-/// small.
+/// Like the store, reads the status of each file for the superuser, who needs the owner of the file. Other users need
+/// only the size, and only if the file is not small.
 int recycled_files_load(recycled_files *files, const raw_key *key) {
   struct stat status;
   char start[header_size + small_payload + 1];

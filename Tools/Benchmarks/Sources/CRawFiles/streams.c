@@ -47,7 +47,7 @@ int64_t raw_range(const char *path, size_t count, uint64_t offset) {
 }
 
 #ifdef __linux__
-// By windows of a mebibyte, so that the mapping does not count as memory of the process.
+// Maps one mebibyte at a time, so that the mapping adds little to the memory of the process.
 static int checksum_file(int file, uint64_t offset, uint64_t size) {
   const uint64_t window = 1 << 20;
   uLong crc = crc32(0, Z_NULL, 0);
@@ -59,7 +59,7 @@ static int checksum_file(int file, uint64_t offset, uint64_t size) {
     crc = crc32(crc, bytes + skipped, (uInt)(count - skipped));
     munmap(bytes, count);
   }
-  // So that the compiler leaves the work.
+  // Prevents the compiler from omitting the computation.
   volatile uLong sum = crc;
   (void)sum;
   return 0;

@@ -56,7 +56,7 @@ extension Contender {
     }
   }
 
-  /// Returns the minimum of each cache: a Swift dictionary under a lock, without an order, a clock or counters.
+  /// Returns a baseline that every cache includes: a Swift dictionary under a lock, without order, clock or counters.
   static func dictionary(_ material: HitMaterial) -> Contender {
     let values = material.storedKeys.indices.map { CachedValue(UInt64($0)) }
     let cache = LockedDictionary(Dictionary(uniqueKeysWithValues: zip(material.storedKeys, values)))

@@ -6,10 +6,10 @@ import Measuring
 import SystemPackage
 import Workbench
 
-/// Measures how much a change saves because stripes are words in memory.
+/// Measures how much time a change saves because a stripe is locked by a word in memory and not by a file's byte.
 ///
-/// A change of an exclusive store takes no stripe that other processes see, so the additional time of a shared store
-/// is the cost of the word. The byte locks represent the former design: a stripe each for lock and unlock.
+/// A change of an exclusive store locks no stripe that other processes see, so the additional time of a shared store
+/// is the cost of the word. The byte locks represent the former design, in which lock and unlock each take a stripe.
 struct LockCosts {
   private static let operations = 200
 

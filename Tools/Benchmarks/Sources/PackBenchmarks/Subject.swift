@@ -6,7 +6,7 @@ enum Subject: String, CaseIterable, ExpressibleByArgument {
   case full
   /// Batches of stores, compared with individual stores.
   case batches
-  /// The stripe of a record in a file, as a word in memory and as a lock of a byte.
+  /// The lock of a stripe for records in files, as a word in memory and as a lock on a byte of a file.
   case lock
   /// Two processes, compared with one.
   case processes

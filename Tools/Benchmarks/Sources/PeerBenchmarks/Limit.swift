@@ -4,7 +4,7 @@ import Foundation
 struct Limit: Decodable {
   let work: String
   let peer: String
-  /// The peer that makes the promise, such as `packs`, or `nil` for the store without packs.
+  /// The peer whose time is limited, such as `packs`, or `nil` for the store without packs.
   let subject: String?
   /// The range of payload sizes in bytes, or `nil` for all sizes.
   let fromBytes, toBytes: Int?

@@ -70,8 +70,8 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
     }
   }
 
-  /// A Boolean value that indicates whether the peer can wait for the medium, and so also for others' unwritten
-  /// bytes.
+  /// A Boolean value that indicates whether the peer can wait for the medium, and so for the unwritten bytes of
+  /// other peers.
   var syncs: Bool { [.foundation, .sqliteNormal, .diskCache].contains(self) }
 
   func does(_ work: Work) -> Bool {

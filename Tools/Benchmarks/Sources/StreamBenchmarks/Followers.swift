@@ -67,7 +67,7 @@ struct Followers {
     ]
   }
 
-  // MARK: In this one
+  // MARK: In this process
 
   private func cost() throws -> [StreamResult] {
     let store = try BlobStore(directory: directory)

@@ -3,7 +3,7 @@ package import SystemPackage
 
 /// An unprivileged user, such as services run as.
 ///
-/// It spares the store a system call, because a file that only its owner can open must be the user's own.
+/// It spares the store a check of a file's owner, because this user can open only its own files with O_NOATIME.
 package enum ServiceUser {
   /// Changes the process permanently to a user who also gets the directory, which requires the superuser.
   package static func become(_ user: UInt32, owning directory: FilePath) throws {

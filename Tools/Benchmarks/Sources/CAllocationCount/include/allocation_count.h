@@ -3,9 +3,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/// Allocations that the calling thread has made since it began; reallocations count too. Always 0 where they cannot be
-/// counted.
+/// Returns the number of allocations, including reallocations, that the calling thread has made since it began. It is
+/// always 0 if they cannot be counted.
 uint64_t allocation_count(void);
 
-/// Whether they can be: with glibc, and without a sanitizer, which has an allocator of its own.
+/// Returns whether allocations can be counted: with glibc, and without a sanitizer, which replaces the allocator.
 bool allocation_count_is_available(void);

@@ -1,4 +1,4 @@
-// The entry of libFuzzer's library without a main function (LLVM's docs/LibFuzzer, "Using libFuzzer as a library").
+// The entry point of libFuzzer as a library without a main function (LLVM's LibFuzzer, "Using libFuzzer as a library").
 
 #ifndef LIBFUZZER_H
 #define LIBFUZZER_H
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// Runs the fuzzer by the command line's options, calling `test` with one input after the other.
+/// Runs the fuzzer with the options of the command line, and calls `test` with one input after the other.
 int LLVMFuzzerRunDriver(int *argc, char ***argv, int (*test)(const uint8_t *data, size_t size));
 
 #endif
