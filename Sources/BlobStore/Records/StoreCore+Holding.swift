@@ -17,7 +17,7 @@ extension StoreCore {
     return hold
   }
 
-  /// Holds the key of a path, in the arrangement of any directory, for a change. Returns `nil` if none exists.
+  /// Holds the key of a path, in the arrangement of any directory, for a change. Returns `nil` without a directory.
   func transaction(of path: RecordPath) throws -> KeyTransaction? {
     let hold = try hold(path.digest)
     guard let open = try root.opened() else { return nil }

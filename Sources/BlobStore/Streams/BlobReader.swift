@@ -209,7 +209,7 @@ extension BlobStore {
   ///
   /// - Parameters:
   ///   - key: The key of the record.
-  /// - touching: A Boolean value that indicates whether to advance the update time.
+  ///   - touching: A Boolean value that indicates whether to advance the update time.
   /// - Returns: A reader, or `nil` if no record exists, or it is expired and not locked.
   /// - Throws: `damaged`, `fileSystem`, `invalidKey`.
   /// - Complexity: O(1).

@@ -114,7 +114,7 @@ extension Publisher {
   ///
   /// - Parameters:
   ///   - payload: The payload, valid for the call, or `nil` if the record must not be packed.
-  /// - write: A closure that fills the file, and may complete the header.
+  ///   - write: A closure that fills the file, and may complete the header.
   func publish(
     _ key: BlobKey, _ pending: consuming PendingStore, extendedData: Data?, _ ways: DraftAttempts,
     packing payload: UnsafeRawBufferPointer? = nil, _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void

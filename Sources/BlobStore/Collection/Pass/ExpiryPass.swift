@@ -29,7 +29,7 @@ final class ExpiryPass {
     self.sizes = sizes
   }
 
-  /// Returns the marks, or `nil` in a flat directory, or if the processes do not share a clock.
+  /// Returns the marks, or `nil` if they cannot be used, for example in a flat directory or with a private clock.
   private func marks(of open: OpenRoot) -> SubdirectoryMarks? {
     guard let control, leavesMarks, open.arrangement != .flat else { return nil }
     return SubdirectoryMarks(

@@ -9,7 +9,7 @@ extension BlobStore {
   /// - Parameters:
   ///   - key: The key of the record.
   ///   - path: The path of the file.
-  /// - touching: A Boolean value that indicates whether to advance the update time.
+  ///   - touching: A Boolean value that indicates whether to advance the update time.
   /// - Returns: The payload's size in bytes, or `nil`, with nothing written, if no record exists or it is expired and
   ///   not locked.
   /// - Throws: The errors of `openReader` and `BlobReader.export`.

@@ -173,7 +173,7 @@ extension BlobStore {
   /// - Parameters:
   ///   - key: The key of the record.
   ///   - timeout: The time that each read waits for another byte.
-  /// - touching: A Boolean value that indicates whether to advance the update time of a complete record.
+  ///   - touching: A Boolean value that indicates whether to advance the update time of a complete record.
   /// - Returns: A follower, or `nil` if no record exists, or it is expired and not locked.
   /// - Throws: `damaged`, also for a stream whose writer has died; `fileSystem`, `invalidKey`.
   /// - Complexity: O(1).

@@ -51,7 +51,7 @@ public final class PackInspection: Sendable {
     public let byteCount: Int
     /// The class of the records: 0 to 6 by time to live, 7 moved by a collection, 8 durable.
     public let recordClass: UInt32
-    /// The latest time at which a record expires, or `nil` if no record expires.
+    /// The time after which no record with a time to live expires, or `nil` if no record has one.
     public let latestExpiry: UnixTime?
     /// The records in the order of their offsets.
     public let records: [Record]
