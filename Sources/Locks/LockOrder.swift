@@ -64,8 +64,7 @@ public enum LockOrder {
 
     /// Records that the thread waits for a lock that other threads only try to take.
     ///
-    /// Traps if the order does not allow
-    /// it.
+    /// Traps if the order does not allow it.
     public static func willWait(for rank: Rank) {
       let held = held
       precondition(held.allowsWait(for: rank), "a wait for a lock of rank \(rank) is out of order: \(held)")

@@ -51,7 +51,7 @@ import Testing
         for defaultExpiration in Self.defaultExpirations {
           let end = Judgement(ttl: ttl, updateTime: updateTime, now: 0, defaultExpiration: defaultExpiration)
           let around = [-1, 0, 1].compactMap { Int64(exactly: end.lastLiveSecond + $0) }
-          // All clocks are combined with one default expiration, and the second of the expiry with all of them.
+          // Times around the expiration are combined with every default expiration, and other times with one of them.
           for now in around + (defaultExpiration == 600 ? Self.clocks : []) {
             count += 1
             mismatches += [

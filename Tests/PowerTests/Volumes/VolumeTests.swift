@@ -4,7 +4,7 @@ import Testing
 
 /// Tests the volumes that other tests use.
 @Suite(.serialized) struct VolumeTests {
-  /// A process in a separate mount namespace keeps a copy of each mount until it ends, and so the file system in use.
+  /// A process in a separate mount namespace keeps a copy of each mount until it ends, and keeps the volume in use.
   @Test(.canMount(.xfs), .canUnshareMounts) func anUnmountedVolumeIsInUseNowhere() throws {
     let volume = try Volume(.xfs, megabytes: 320)
     let output = Pipe()
