@@ -176,6 +176,22 @@ import Testing
     #expect(try store.load("small")?.payload == payload(100))
   }
 
+  /// M4: a record that would be packed waits while a collection makes room, and is packed afterwards.
+  @Test func aPackedStoreIsGivenRoom() throws {
+    let limit: Int64 = 10 << 20
+    let other = try cache.store { $0.packing = .upTo(8192) }
+    for key in 0..<27 { try other.store(payload(1 << 20), for: "key \(key)") }
+    try other.collect()
+    let store = try store {
+      $0.limits.size = limit
+      $0.packing = .upTo(8192)
+    }
+    try store.store(payload(100), for: "small")
+    store.waitForCollection()
+    #expect(try store.records().first { $0.key == "small" }?.packed != nil)
+    #expect(try store.usage().bytes <= limit)
+  }
+
   /// M4: threads of several stores, as in several processes, on one directory.
   @Test(arguments: [BlobStore.Sharing.shared]) func aSteadyStreamNeverExceedsTheBound(sharing: BlobStore.Sharing) throws
   {

@@ -2,6 +2,7 @@ import BlobRecord
 import BlobStore
 import Foundation
 import Posix
+import Synchronization
 import SystemPackage
 import TestSupport
 import Testing
@@ -135,6 +136,27 @@ import Testing
     #expect(throws: BlobStoreError.self) {
       try self.store { $0.access.lockTimeout = .milliseconds(20) }.lock("key")
     }
+  }
+
+  /// On a network file system, calls for a control file that another host has deleted fail with ESTALE.
+  @Test(arguments: [SystemCall.status, .lockByte]) func aControlFileThatAnotherHostHasDeletedIsMadeAgain(
+    failing: SystemCall
+  ) throws {
+    let isDeleted = Atomic(false)
+    let store = try store(
+      files: Files { call, location in
+        if call == .map { return .fail(.operationNotSupportedByDevice) }
+        guard call == failing, location.path.lastComponent?.string == ".blobcache",
+          isDeleted.exchange(false, ordering: .relaxed)
+        else { return nil }
+        return .fail(.staleNFSFileHandle)
+      })
+    try store.store(Data("payload".utf8), for: "key")
+    isDeleted.store(true, ordering: .relaxed)
+    #expect(try store.lock("key") == .done)
+    let isMet = !isDeleted.load(ordering: .relaxed)
+    #expect(isMet)
+    #expect(try self.store().header(for: "key")?.refCount == 1)
   }
 
   /// On a volume without space for the control file, changes use the lock of the directory.

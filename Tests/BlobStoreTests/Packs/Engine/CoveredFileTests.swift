@@ -65,6 +65,20 @@ import Testing
     #expect(try store.usage().records == 1)
   }
 
+  /// The file is unlinked before its subdirectory is synced, so the packed record counts despite the error.
+  @Test func aStoreWhoseUnlinkIsNotSyncedIsAnErrorAndCounts() throws {
+    try store().store(payload(9000), for: "key")
+    let trace = CallTrace()
+    let store = try store(files: trace.files) { $0.durability = .full }
+    trace.onCall { call, path in
+      call == .sync && path.lastComponent?.string == "ke" ? .fail(.ioError) : nil
+    }
+    expect(.fileSystem) { try store.store(payload(100), for: "key") }
+    trace.onCall(nil)
+    #expect(try store.load("key")?.payload == payload(100))
+    #expect(try !cache.exists(Self.file))
+  }
+
   /// A failed move leaves nothing to finish, because the old file would then be treated as the new one.
   @Test(arguments: [false, true]) func aMoveToAFileThatFailsDoesNotBringItBack(isStore: Bool) throws {
     try cover()
