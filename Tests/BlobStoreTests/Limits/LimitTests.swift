@@ -176,8 +176,9 @@ import Testing
     #expect(try store.load("small")?.payload == payload(100))
   }
 
-  /// M4: a record that would be packed waits while a collection makes room, and is packed afterwards.
-  @Test func aPackedStoreIsGivenRoom() throws {
+  /// M4: a record that would be packed waits while a collection makes room, and is packed afterwards. The data of a
+  /// writer is packed at the commit.
+  @Test(arguments: [false, true]) func aPackedStoreIsGivenRoom(isWritten: Bool) throws {
     let limit: Int64 = 10 << 20
     let other = try cache.store { $0.packing = .upTo(8192) }
     for key in 0..<27 { try other.store(payload(1 << 20), for: "key \(key)") }
@@ -186,7 +187,13 @@ import Testing
       $0.limits.size = limit
       $0.packing = .upTo(8192)
     }
-    try store.store(payload(100), for: "small")
+    if isWritten {
+      var writer = try store.openWriter(for: "small")
+      try writer.append(payload(100))
+      try writer.commit()
+    } else {
+      try store.store(payload(100), for: "small")
+    }
     store.waitForCollection()
     #expect(try store.records().first { $0.key == "small" }?.packed != nil)
     #expect(try store.usage().bytes <= limit)
