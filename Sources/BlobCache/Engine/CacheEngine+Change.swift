@@ -85,7 +85,8 @@ extension CacheEngine {
         duration: stopwatch.elapsed, queueTime: queueTime))
     if !request.isFetched {
       remote?.didStore(blob) { [store] in
-        // Without a generation, the remote tier reads the directory, which always has the latest blob.
+        // Without a generation, or if it cannot be read, the remote tier reads the directory, which always has the latest
+        // blob.
         receipt.generation != nil && (try? store.generation(ofDigest: digest)) == receipt.generation
       }
     }

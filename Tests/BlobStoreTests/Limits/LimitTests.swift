@@ -149,56 +149,6 @@ import Testing
     try store.store(big, for: "other")
   }
 
-  /// M4: a small record that would be packed waits for room, and is refused, like a file. A writer's record is too.
-  @Test func aPackedStoreBeyondTheBoundIsRefusedWhereAllIsLocked() throws {
-    let limit: Int64 = 10 << 20
-    let store = try store {
-      $0.limits.size = limit
-      $0.packing = .upTo(8192)
-    }
-    // All but 100 bytes of the bound are locked.
-    var left = limit + Self.slack - limit / 100 - 100
-    while left > 64 {
-      let byteCount = min(left, limit)
-      try store.store(payload(Int(byteCount) - 64), for: "locked \(left)", locks: .one)
-      store.waitForCollection()
-      left -= byteCount
-    }
-    expect(.limitReached) { try store.store(payload(100), for: "small") }
-    expect(.limitReached) {
-      var writer = try store.openWriter(for: "small")
-      try writer.append(payload(100))
-      try writer.commit()
-    }
-    #expect(try store.load("small") == nil)
-    #expect(try store.removeAll(.locked).files > 1)
-    try store.store(payload(100), for: "small")
-    #expect(try store.load("small")?.payload == payload(100))
-  }
-
-  /// M4: a record that would be packed waits while a collection makes room, and is packed afterwards. The data of a
-  /// writer is packed at the commit.
-  @Test(arguments: [false, true]) func aPackedStoreIsGivenRoom(isWritten: Bool) throws {
-    let limit: Int64 = 10 << 20
-    let other = try cache.store { $0.packing = .upTo(8192) }
-    for key in 0..<27 { try other.store(payload(1 << 20), for: "key \(key)") }
-    try other.collect()
-    let store = try store {
-      $0.limits.size = limit
-      $0.packing = .upTo(8192)
-    }
-    if isWritten {
-      var writer = try store.openWriter(for: "small")
-      try writer.append(payload(100))
-      try writer.commit()
-    } else {
-      try store.store(payload(100), for: "small")
-    }
-    store.waitForCollection()
-    #expect(try store.records().first { $0.key == "small" }?.packed != nil)
-    #expect(try store.usage().bytes <= limit)
-  }
-
   /// M4: threads of several stores, as in several processes, on one directory.
   @Test(arguments: [BlobStore.Sharing.shared]) func aSteadyStreamNeverExceedsTheBound(sharing: BlobStore.Sharing) throws
   {

@@ -67,7 +67,9 @@ import Testing
 
   /// The file is unlinked before its subdirectory is synced, so the packed record counts despite the error.
   @Test func aStoreWhoseUnlinkIsNotSyncedIsAnErrorAndCounts() throws {
-    try store().store(payload(9000), for: "key")
+    let writer = try self.store()
+    try writer.store(payload(9000), for: "key")
+    try writer.collect()
     let trace = CallTrace()
     let store = try store(files: trace.files) { $0.durability = .full }
     trace.onCall { call, path in
@@ -77,6 +79,9 @@ import Testing
     trace.onCall(nil)
     #expect(try store.load("key")?.payload == payload(100))
     #expect(try !cache.exists(Self.file))
+    let usage = try store.usage()
+    let estimate = try #require(try store.usageEstimate())
+    #expect(estimate.records == usage.records && estimate.bytes == usage.bytes)
   }
 
   /// A failed move leaves nothing to finish, because the old file would then be treated as the new one.
