@@ -16,6 +16,7 @@ public struct BlobResponder: Sendable {
   let viewer = ViewerState()
   let entrance: Entrance?
   let soundFiles = SoundFiles()
+  let contentChecks = ContentChecks()
   /// A Boolean value that indicates whether blobs in memory may have to be revalidated with the remote tier.
   let revalidates: Bool
 
@@ -28,6 +29,10 @@ public struct BlobResponder: Sendable {
     public var access = AccessControl()
     /// A Boolean value that indicates whether requests that change data are refused.
     public var isReadOnly = false
+    /// A Boolean value that indicates whether the transport identifies clients, such as by their certificates.
+    ///
+    /// Caches between clients and the server must then not share responses, as with tokens.
+    public var transportIdentifiesClients = false
     /// A one-time token that `/ui/enter` exchanges for a required cookie, or `nil` to require no cookie.
     public var entranceToken: String?
     /// The lifetimes of a build tool's products after their last use.
@@ -63,7 +68,8 @@ public struct BlobResponder: Sendable {
   ///
   /// - Complexity: A body of more than 256 KiB requires the memory of one piece.
   public func respond(to request: ServerRequest) async -> ServerResponse {
-    await withSpan(of: request) { await response(to: request) }
+    let request = request.inOriginForm
+    return await withSpan(of: request) { await response(to: request) }
   }
 
   private func response(to request: ServerRequest) async -> ServerResponse {
@@ -78,6 +84,8 @@ public struct BlobResponder: Sendable {
         switch route {
         case .viewer: page(for: refusal)
         case .tool(let tool): tool.response(to: refusal)
+        // The refusal may precede the route.
+        case nil where ToolRoute.isOfTurbo(request.target): refusal.turboResponse
         default: refusal.response
         }
     }
@@ -89,11 +97,12 @@ public struct BlobResponder: Sendable {
     try OriginRule(hostNames: configuration.hostNames).check(request)
     var caller = entrance == nil ? try configuration.access.caller(of: request) : .anyone
     caller.place = place
+    if request.target == "*", request.method == "OPTIONS" { return try serverOptions(request) }
     let target = try RequestTarget(request.target)
     let route = try Route(target)
     found = route
-    if let entrance, !route.isOpen, !entrance.admits(request) { throw Entrance.refusal }
-    guard route.methods.contains(request.method) else { return Self.refusal(of: request.method, for: route) }
+    if !route.isOpen { try admit(request) }
+    guard route.methods.contains(request.method) else { throw Self.refusal(of: request.method, for: route) }
     if let permission = route.permission(for: request.method) {
       guard permission.scope == .read || !configuration.isReadOnly else {
         throw Refusal(403, "this server is for reading only")
@@ -119,11 +128,22 @@ public struct BlobResponder: Sendable {
     }
   }
 
-  private static func refusal(of method: String, for route: Route) -> ServerResponse {
+  /// - Throws: 403 for a request without the cookie of the entrance, if there is one.
+  private func admit(_ request: ServerRequest) throws(Refusal) {
+    if let entrance, !entrance.admits(request) { throw Entrance.refusal }
+  }
+
+  /// Returns the methods of the server as a whole (RFC 9110, 9.3.7).
+  private func serverOptions(_ request: ServerRequest) throws(Refusal) -> ServerResponse {
+    try admit(request)
+    return ServerResponse(status: 204, fields: ["Allow": "GET, HEAD, PUT, DELETE, POST, OPTIONS, PROPFIND, MKCOL"])
+  }
+
+  private static func refusal(of method: String, for route: Route) -> Refusal {
     // A method that no server is expected to know gets 501, so that clients do not retry elsewhere (RFC 9110, 9.1).
     let known = ["GET", "HEAD", "PUT", "DELETE", "POST", "OPTIONS", "PATCH", "TRACE", "CONNECT", "PROPFIND", "MKCOL"]
     let status = known.contains(method) ? 405 : 501
-    return Refusal(status, "this is not done here", fields: ["Allow": route.allowedMethods]).response
+    return Refusal(status, "this is not done here", fields: ["Allow": route.allowedMethods])
   }
 }
 

@@ -47,6 +47,9 @@ public struct ServedDirectories: Sendable {
   /// Returns the response to a request, like `BlobResponder.respond`.
   public func respond(to request: ServerRequest) async -> ServerResponse {
     guard let named else { return await first.respond(to: request) }
+    var request = request.inOriginForm
+    // Asks about the server as a whole.
+    guard request.target != "*" else { return await first.respond(to: request) }
     let path = request.target.prefix { $0 != "?" }
     if path == "/healthz" { return await first.respond(to: request) }
     if path == "/readyz" { return await readiness(request, named) }
@@ -56,7 +59,6 @@ public struct ServedDirectories: Sendable {
       let refusal = Refusal(404, "a path begins with a slash, the name of a directory, and another slash").response
       return request.method == "HEAD" ? refusal.withoutBody : refusal
     }
-    var request = request
     request.target = String(request.target[name.endIndex...])
     return await responder.respond(to: request)
   }

@@ -18,6 +18,8 @@
     private let timeout: Duration?
     private let revalidatesAfter: Duration?
     private let rewritesAfter: Duration?
+    /// The time after a signal to stop for which the server waits for the engine's confirmations.
+    private let flush: Duration?
     private var announcesChanges = false
     private let sealKeyFile: FilePath?
 
@@ -58,6 +60,7 @@
       rewritesAfter = try span(.remoteRewrite)
       if let announces = try value(.remoteAnnounce, "true or false", { Bool($0) }) { announcesChanges = announces }
       sealKeyFile = text(.remoteSealKey).map { FilePath($0) }
+      flush = try span(.remoteFlush)
     }
 
     /// - Throws: `Mistake` if a file cannot be used or the engine does not support a setting.
@@ -80,6 +83,8 @@
       }
       (tier.revalidatesAfter, tier.rewritesAfter) = (revalidatesAfter, rewritesAfter)
       tier.announcesChanges = announcesChanges
+      // The time of running requests counts too: ServeTool.
+      tier.flushesOnCloseFor = flush ?? ServeTool.shutdownTime
       do {
         tier.sealKey = try sealKeyFile.map { file throws(RemoteSettingError) in try RemoteSealKey(file: file) }
       } catch {

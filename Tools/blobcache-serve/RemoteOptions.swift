@@ -57,6 +57,13 @@
         "Seal records by the first line of this file, 16 characters or more, and take no others.", valueName: "file"))
     var sealKey: String?
 
+    @Option(
+      name: .customLong("remote-flush"), parsing: .unconditional,
+      help: ArgumentHelp(
+        "When told to stop, wait this long for the engine to confirm stores and removals; 30s if not given.",
+        valueName: "d"))
+    var flush: String?
+
     func validate() throws {
       do {
         _ = try choice()
@@ -86,6 +93,7 @@
         case .remoteRewrite: rewritesAfter
         case .remoteAnnounce: announcesChanges ? "true" : nil
         case .remoteSealKey: sealKey
+        case .remoteFlush: flush
         }
       }
     }

@@ -143,6 +143,7 @@
       answering.hostNames = place.isOnNetwork ? Set(safety.hosts) : nil
       answering.entranceToken = view ? RandomToken.make() : nil
       answering.access = access
+      answering.transportIdentifiesClients = safety.clientAuthority != nil
       answering.isReadOnly = safety.readOnly
       for given in toolLifetimes { answering.toolLifetimes[given.tool] = given.lifetime.duration }
       if let inFlight { answering.bodyBytesOnDisk = inFlight.bytes }
@@ -154,6 +155,7 @@
       if let descriptors = DescriptorLimit.raise() {
         listening.limits.connections = min(listening.limits.connections, max(1, descriptors / 2))
       }
+      let shutdown = ShutdownClock()
       let server = BlobServer(
         directories: Self.served(caches, answering), configuration: listening, logger: logger
       ) { [quiet, token = answering.entranceToken] address in
@@ -171,23 +173,32 @@
         _ = try? FileDescriptor.standardOutput.writeAll("serving \(names) at \(place)\n".utf8)
       }
       var services = ServiceGroupConfiguration(
-        services: [.init(service: server), .init(service: await reloading(access, encryption))],
+        services: [
+          .init(service: server), .init(service: await reloading(access, encryption)), .init(service: shutdown),
+        ],
         gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
-      services.maximumGracefulShutdownDuration = .seconds(30)
+      services.maximumGracefulShutdownDuration = Self.shutdownTime
       let ended: Result<Void, any Error>
       do { ended = .success(try await ServiceGroup(configuration: services).run()) } catch { ended = .failure(error) }
-      try await close(caches.map(\.cache))
+      try await close(caches.map(\.cache), after: shutdown.elapsed)
       try ended.get()
     }
 
+    /// The time for which running requests, and then changes of the remote tier, may delay the end of the program.
+    static let shutdownTime: Duration = .seconds(30)
+    /// The time that is left for the changes of the remote tier, however long the requests took.
+    private static let leastFlushTime: Duration = .seconds(2)
+
     /// Closes all caches concurrently, because each may wait for its engine.
     ///
+    /// - Parameter elapsed: The time since the signal to stop.
     /// - Throws: The first error, after all caches are closed.
-    private func close(_ caches: [BlobCache]) async throws {
+    private func close(_ caches: [BlobCache], after elapsed: Duration) async throws {
       let errors = await withTaskGroup(of: (any Error)?.self) { group in
         for cache in caches {
           group.addTask {
-            do { try await cache.close() } catch { return error }
+            let flush = cache.configuration.remote.map { max($0.flushesOnCloseFor - elapsed, Self.leastFlushTime) }
+            do { try await cache.close(flushingRemoteFor: flush) } catch { return error }
             return nil
           }
         }

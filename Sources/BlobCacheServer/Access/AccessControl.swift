@@ -17,6 +17,9 @@ public final class AccessControl: Sendable {
     self.users = users
   }
 
+  /// A Boolean value that indicates whether responses can depend on the caller.
+  var identifiesCallers: Bool { users != nil || tokens.withLock { $0 != nil } }
+
   /// Replaces the tokens, from the next request on.
   ///
   /// - Parameter tokens: The new tokens, which replace all earlier ones.

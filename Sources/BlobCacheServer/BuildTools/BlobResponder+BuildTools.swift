@@ -8,17 +8,13 @@ extension BlobResponder {
     case (.content(_, .ofNothing), "GET"), (.content(_, .ofNothing), "HEAD"):
       // Empty content needs no store, and tools may expect it on every server.
       return ServerResponse(status: 200, body: .text(""))
-    case (.content(let key, let digest), "PUT"):
-      // Readers of unfinished content could not yet know whether it matches the digest.
-      guard ["afterCommit", nil].contains(request.fields["X-BlobCache-Visibility"]) else {
-        throw Refusal(400, "what is named after its bytes is not seen before it is whole")
-      }
-      var request = request
-      request.body = try request.body.checked(digest)
+    case (.entry(let key), "PUT") where route.tool == .nx:
+      _ = try await keep(key, request, for: .nx)
+      return .line(200, "stored")
+    case (.entry(let key), "PUT"), (.content(let key, _), "PUT"):
       return try await keep(key, request, for: route.tool)
     case (.entry(let key), "GET"), (.entry(let key), "HEAD"), (.content(let key, _), _):
       return try await fetch(key, request, for: route.tool)
-    case (.entry(let key), "PUT"): return try await keep(key, request, for: route.tool)
     case (.entry(let key), "DELETE"): return try await remove(key, request)
     case (.entry(let key), "PROPFIND"): return try await properties(of: key, request)
     case (.collection, "PROPFIND"): return try await collectionProperties(request)
@@ -31,15 +27,19 @@ extension BlobResponder {
     }
   }
 
-  /// A damaged blob is answered with 404, because the tool then builds it again.
+  /// A damaged blob is answered with 404, because the tool then builds it again. So is content with another digest.
   func fetch(_ key: BlobKey, _ request: ServerRequest, for tool: BuildTool) async throws -> ServerResponse {
     do {
       return try await get(
         key, request, isForHeadAlone: request.method == "HEAD", renews: configuration.toolLifetimes[tool] != nil)
     } catch let error as BlobStoreError where error.code == .damaged {
       logger.warning("a damaged blob is answered as none: \(error)")
-      throw Refusal(404, "there is no such blob")
+      // A record that is never replaced would remain damaged. If the removal fails, so does the tool's next PUT.
+      if KeyRule(key) == .unchanging, !configuration.isReadOnly { _ = try? await cache.remove(key) }
+    } catch let error as WrongContent {
+      logger.warning("content that has another SHA-256 than its name is answered as none: \(error.key)")
     }
+    throw Refusal(404, "there is no such blob")
   }
 
   func keep(_ key: BlobKey, _ request: ServerRequest, for tool: BuildTool) async throws -> ServerResponse {
@@ -78,7 +78,7 @@ extension BlobResponder {
       request,
       "<D:resourcetype/><D:getcontentlength>\(header.payloadSize)</D:getcontentlength>"
         + "<D:getetag>\(EntityTag(header).fieldValue)</D:getetag>"
-        + "<D:getlastmodified>\(HTTPDate.text(header.lastUpdate))</D:getlastmodified>")
+        + "<D:getlastmodified>\(HTTPDate.text(min(header.lastUpdate, now)))</D:getlastmodified>")
   }
 
   func collectionProperties(_ request: ServerRequest) async throws -> ServerResponse {

@@ -20,7 +20,7 @@ extension BlobResponder {
 
   func fetchArtifact(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
     var response = try await fetch(key, request, for: .turbo)
-    let artifact = TurboArtifact(contentType: response.fields["Content-Type"] ?? "")
+    let artifact = TurboArtifact(contentType: response.fields["Content-Type"] ?? "") ?? TurboArtifact()
     if let duration = artifact.duration { response.fields.append(TurboArtifact.durationField, "\(duration)") }
     if let tag = artifact.tag { response.fields.append(TurboArtifact.tagField, tag) }
     return response
@@ -34,17 +34,29 @@ extension BlobResponder {
     var found: [String: Description?] = [:]
     for hash in query.hashes {
       let key = try TurboArtifact.key(ofHash: hash, team: team)
-      found[hash] = .some(try await describe(key))
+      found[hash] = .some(try await describeIfReadable(key))
     }
     let encoder = JSONEncoder()
     encoder.outputFormatting = .sortedKeys
     return .json(String(decoding: try encoder.encode(found), as: UTF8.self))
   }
 
+  /// A record that cannot be read is reported as absent, as a GET does, so that it does not fail the whole query.
+  private func describeIfReadable(_ key: BlobKey) async throws -> Description? {
+    do {
+      return try await describe(key)
+    } catch let error as BlobStoreError
+      where [.damaged, .foreignFile].contains(error.code) || Self.isStillWritten(error)
+    {
+      logger.warning("a record that cannot be read is answered as none: \(error)")
+      return nil
+    }
+  }
+
   private func describe(_ key: BlobKey) async throws -> Description? {
     guard let header = try await cache.header(for: key) else { return nil }
     let type = MediaType(extendedData: try await cache.extendedData(for: key))
-    let artifact = TurboArtifact(contentType: type?.text ?? "")
+    let artifact = TurboArtifact(contentType: type?.text ?? "") ?? TurboArtifact()
     return Description(size: header.payloadSize, taskDurationMs: artifact.duration ?? 0, tag: artifact.tag)
   }
 

@@ -1,19 +1,19 @@
 internal import BlobRecord
 internal import TextFormats
 
-struct ContentDigest: Equatable {
+struct ContentDigest: Equatable, Sendable {
   let text: String
 
   static let ofNothing = ContentDigest(SHA256Hasher().finalize())
 
-  init?(_ text: String) {
+  init?(_ text: some StringProtocol) {
     guard text.utf8.count == 2 * SHA256Digest.byteCount,
       text.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) })
     else { return nil }
-    self.text = text
+    self.text = String(text)
   }
 
-  private init(_ digest: [UInt8]) {
+  init(_ digest: [UInt8]) {
     text = Hexadecimal.text(digest)
   }
 
@@ -40,27 +40,64 @@ extension MessageBody {
   }
 }
 
-private struct CheckedPieces: AsyncSequence, Sendable {
+/// Pieces whose last one is returned only if all of them together have the digest.
+///
+/// A receiver that knows the size of the whole therefore never gets all bytes of a payload with another digest.
+struct CheckedPieces: AsyncSequence, Sendable {
   typealias Element = Data
   typealias Failure = any Error
 
   let pieces: any AsyncSequence<Data, any Error> & Sendable
   let digest: ContentDigest
+  /// Receives whether the pieces have the digest, before the last one is returned.
+  var whenHashed: @Sendable (Bool) -> Void = { _ in }
 
-  func makeAsyncIterator() -> Iterator { Iterator(pieces: pieces.makeAsyncIterator(), digest: digest) }
+  func makeAsyncIterator() -> Iterator {
+    Iterator(pieces: pieces.makeAsyncIterator(), digest: digest, whenHashed: whenHashed)
+  }
 
   struct Iterator: AsyncIteratorProtocol {
     var pieces: any AsyncIteratorProtocol<Data, any Error>
     let digest: ContentDigest
-    var hasher = SHA256Hasher()
+    let whenHashed: @Sendable (Bool) -> Void
+    private var hasher = SHA256Hasher()
+    private var held: Data?
+    private var isOver = false
+
+    fileprivate init(
+      pieces: any AsyncIteratorProtocol<Data, any Error>, digest: ContentDigest,
+      whenHashed: @escaping @Sendable (Bool) -> Void
+    ) {
+      self.pieces = pieces
+      self.digest = digest
+      self.whenHashed = whenHashed
+    }
 
     mutating func next() async throws -> Data? {
-      guard let piece = try await pieces.next(isolation: nil) else {
-        try digest.check(hasher)
-        return nil
+      while !isOver {
+        guard let piece = try await pieces.next(isolation: nil) else {
+          isOver = true
+          try finish()
+          return held.take()
+        }
+        hasher.update(piece.bytes)
+        if let earlier = held {
+          held = piece
+          return earlier
+        }
+        held = piece
       }
-      hasher.update(piece.bytes)
-      return piece
+      return nil
+    }
+
+    private func finish() throws(Refusal) {
+      do throws(Refusal) {
+        try digest.check(hasher)
+      } catch {
+        whenHashed(false)
+        throw error
+      }
+      whenHashed(true)
     }
   }
 }

@@ -17,6 +17,11 @@ struct ToolRoute {
 
   /// - Throws: 400 for a name that the tool never creates; 404 for a path without a resource.
   init?(_ target: RequestTarget) throws(Refusal) {
+    if target.path.hasPrefix(Self.nxPrefix) {
+      tool = .nx
+      resource = .entry(try Self.nx(ToolPath(target.path.dropFirst(Self.nxPrefix.count))))
+      return
+    }
     let parts = target.path.dropFirst().split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
     guard let first = parts.first, let tool = BuildTool(rawValue: String(first)) else { return nil }
     self.tool = tool
@@ -24,6 +29,7 @@ struct ToolRoute {
     switch tool {
     case .bazel: resource = try Self.bazel(path)
     case .turbo: resource = try Self.turbo(path, target)
+    case .nx: throw Refusal(404, "there is nothing at this path; Nx uses \(Self.nxPrefix)HASH")
     case .sccache where path.endsWithSlash: resource = .collection(prefix: Self.prefix(of: path))
     case .ccache, .sccache, .gradle: resource = .entry(try Self.key(of: tool, path))
     }
@@ -38,17 +44,23 @@ struct ToolRoute {
     return BlobKey(([tool.rawValue] + path.names).joined(separator: "/"))
   }
 
+  /// Nx specifies the path. It cannot be below the name of the tool.
+  private static let nxPrefix = "/v1/cache/"
+
+  private static func nx(_ path: ToolPath) throws(Refusal) -> BlobKey {
+    guard path.names.count == 1 else { throw Refusal(404, "there is nothing at this path") }
+    return try key(of: .nx, path)
+  }
+
   private static func bazel(_ path: ToolPath) throws(Refusal) -> Resource {
     guard !path.endsWithSlash, path.names.count > 1 else { throw Refusal(404, "there is nothing at this path") }
     let key = try key(of: .bazel, path)
-    guard let digest = path.names.last.flatMap(ContentDigest.init) else {
+    guard path.names.last.flatMap({ ContentDigest($0) }) != nil else {
       throw Refusal(400, "a name is the SHA-256 of what it is for, as 64 hexadecimal digits")
     }
-    switch path.names[path.names.count - 2] {
-    case "ac": return .entry(key)
-    case "cas": return .content(key, digest)
-    default: throw Refusal(404, "there is nothing at this path")
-    }
+    if case .content(let digest) = KeyRule(key) { return .content(key, digest) }
+    guard path.names[path.names.count - 2] == "ac" else { throw Refusal(404, "there is nothing at this path") }
+    return .entry(key)
   }
 
   private static func turbo(_ path: ToolPath, _ target: RequestTarget) throws(Refusal) -> Resource {
@@ -76,7 +88,7 @@ extension ToolRoute {
 
   var methods: [String] {
     switch resource {
-    case .entry where tool == .bazel: ["GET", "HEAD", "PUT", "OPTIONS"]
+    case .entry where tool == .bazel || tool == .nx: ["GET", "HEAD", "PUT", "OPTIONS"]
     case .content, .artifact: ["GET", "HEAD", "PUT", "OPTIONS"]
     case .entry where tool == .sccache: ["GET", "HEAD", "PUT", "DELETE", "PROPFIND", "MKCOL", "OPTIONS"]
     case .entry: ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"]
@@ -109,9 +121,12 @@ extension ToolRoute {
     // With `--preflight`, the client sends its token only if this field allows it. Pages of other sites gain nothing,
     // because their origin would have to be allowed as well.
     case .turbo: ["Access-Control-Allow-Headers": TurboArtifact.allowedFields]
-    case .bazel, .ccache, .gradle: [:]
+    case .bazel, .ccache, .gradle, .nx: [:]
     }
   }
+
+  /// Returns whether a target belongs to Turborepo, even if it is invalid.
+  static func isOfTurbo(_ target: String) -> Bool { target.hasPrefix("/" + BuildTool.turbo.rawValue + "/") }
 
   func response(to refusal: Refusal) -> ServerResponse {
     tool == .turbo ? refusal.turboResponse : refusal.response
@@ -120,7 +135,7 @@ extension ToolRoute {
 
 /// A build tool that caches its products over HTTP: Spec/Server.md, *Build tools*.
 ///
-/// The tool's name is the first component of its paths and of its keys.
+/// The tool's name is the first component of its keys and, except for Nx, of its paths.
 public enum BuildTool: String, CaseIterable, Sendable {
   /// Bazel, and other clients of its HTTP caching protocol: https://bazel.build/remote/caching
   case bazel
@@ -132,6 +147,9 @@ public enum BuildTool: String, CaseIterable, Sendable {
   case gradle
   /// Turborepo: https://turborepo.com/docs/openapi
   case turbo
+  /// Nx 20.8 or later, whose paths begin with `/v1/cache/` instead of the tool's name:
+  /// https://nx.dev/recipes/running-tasks/self-hosted-caching
+  case nx
 }
 
 /// The path of a build tool's request. Only short, plain names are accepted, because tools use no others.

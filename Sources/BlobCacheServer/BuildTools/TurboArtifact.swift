@@ -10,35 +10,51 @@ struct TurboArtifact: Equatable {
   static let durationField = "x-artifact-duration"
   static let tagField = "x-artifact-tag"
   static let allowedFields = "Authorization, Content-Type, User-Agent, \(durationField), \(tagField)"
-  private static let essence = "application/vnd.turborepo.artifact"
+  static let essence = "application/vnd.turborepo.artifact"
   private static let longestTag = 600
+
+  init() {}
 
   init(_ fields: HeaderFields) throws(Refusal) {
     if let text = fields[Self.durationField] {
-      guard let number = Int64(text), number >= 0 else {
+      guard let number = Self.duration(text) else {
         throw Refusal(400, "\(Self.durationField) must be a number of milliseconds")
       }
       duration = number
     }
     if let text = fields[Self.tagField] {
-      guard text.utf8.count <= Self.longestTag, Self.isBase64(text) else {
+      guard Self.isTag(text) else {
         throw Refusal(400, "\(Self.tagField) must be at most \(Self.longestTag) letters of base64")
       }
       tag = text
     }
   }
 
-  init(contentType: String) {
-    for part in contentType.split(separator: ";").dropFirst() {
+  /// Parses a content type that `contentType` returns, and possibly has more parameters.
+  ///
+  /// - Returns: The artifact, or `nil` for another type, and for values that no request of Turborepo could have stored.
+  init?(contentType: String) {
+    let parts = contentType.split(separator: ";", omittingEmptySubsequences: false)
+    guard parts[0].trimmingBlanks.lowercased() == Self.essence else { return nil }
+    for part in parts.dropFirst() {
       let pair = part.split(separator: "=", maxSplits: 1)
       guard pair.count == 2 else { continue }
       switch pair[0].trimmingBlanks {
-      case "duration": duration = Int64(pair[1])
-      case "tag": tag = String(pair[1].filter { $0 != "\"" })
+      case "duration":
+        guard let number = Self.duration(String(pair[1])) else { return nil }
+        duration = number
+      case "tag":
+        let text = pair[1].filter { $0 != "\"" }
+        guard Self.isTag(text) else { return nil }
+        tag = text
       default: break
       }
     }
   }
+
+  private static func duration(_ text: String) -> Int64? { Int64(text).flatMap { $0 >= 0 ? $0 : nil } }
+
+  private static func isTag(_ text: String) -> Bool { text.utf8.count <= longestTag && isBase64(text) }
 
   var contentType: String {
     let duration = duration.map { "; duration=\($0)" } ?? ""

@@ -148,8 +148,13 @@
     public struct Limits: Hashable, Sendable {
       /// The maximum number of concurrent connections. Further connections wait until one ends.
       public var connections = 1024
-      /// The maximum size of a request's header fields and target, in bytes. Larger requests are answered with 431.
+      /// The maximum size of a request's header fields, in bytes. Larger requests are answered with 431.
       public var headerBytes = 16 << 10
+      /// The maximum size of a request's target, in bytes. Larger requests are answered with 431.
+      ///
+      /// A key of the maximum length fits if at most some thousand of its bytes are escaped. A larger limit would let
+      /// each connection occupy more memory.
+      public var targetBytes = 80 << 10
       /// The timeout of an idle connection, of 16 KiB of a request body, and of a client that receives nothing.
       public var patience: Duration = .seconds(60)
 

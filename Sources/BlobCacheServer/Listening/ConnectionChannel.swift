@@ -24,8 +24,9 @@
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
       channel.eventLoop.makeCompletedFuture {
         var decoding = NIOHTTPDecoderLimitConfiguration()
-        decoding.maxHeaderFieldSize = limits.headerBytes
-        decoding.maxHeaderListSize = limits.headerBytes
+        // The decoder counts the target as a field. `Conversation` counts the fields without it.
+        decoding.maxHeaderFieldSize = max(limits.targetBytes, limits.headerBytes)
+        decoding.maxHeaderListSize = limits.targetBytes + limits.headerBytes
         decoding.maxHeaderFieldCount = 128
         let pipeline = channel.pipeline.syncOperations
         if let encryption { try pipeline.addHandler(encryption.makeHandler()) }
@@ -49,7 +50,9 @@
       do {
         try await withTaskCancellationHandler {
           try await connection.parts.executeThenClose { inbound, outbound in
-            try await Conversation(directories, connection, inbound, outbound, requestLog, peerUser).run()
+            try await Conversation(
+              directories, connection, inbound, outbound, requestLog, peerUser, headerBytes: limits.headerBytes
+            ).run()
           }
         } onCancel: {
           // TLS cannot close one half of a connection.

@@ -14,6 +14,7 @@
     private let allocator = ByteBufferAllocator()
     private let requestLog: Logger?
     private let peerUser: UInt32?
+    private let headerBytes: Int
 
     /// The unit in which the system sends a file from an aligned offset.
     private static let packetBytes = 64 << 10
@@ -25,8 +26,9 @@
       _ directories: ServedDirectories, _ connection: ConnectionChannel.Value,
       _ inbound: NIOAsyncChannelInboundStream<HTTPServerRequestPart>,
       _ outbound: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>, _ requestLog: Logger?,
-      _ peerUser: UInt32?
+      _ peerUser: UInt32?, headerBytes: Int
     ) {
+      self.headerBytes = headerBytes
       self.peerUser = peerUser
       self.requestLog = requestLog
       self.directories = directories
@@ -49,7 +51,7 @@
       try await end()
     }
 
-    /// Ends the connection. Closing it at once would fail pending writes and, with unread bytes, reset it, so that the
+    /// Ends the connection. An immediate close would fail pending writes and, with unread bytes, reset it, so that the
     /// client could lose the last response. Therefore the remaining bytes are read for a limited time.
     private func end() async throws {
       try await channel.eventLoop.flatSubmit { [keeper] in keeper.value.whenAllIsTaken() }.get()
@@ -63,16 +65,21 @@
     private func answer(_ head: HTTPRequestHead) async throws -> Bool {
       var fields = HeaderFields()
       fields.reserveCapacity(head.headers.count)
-      for (name, value) in head.headers { fields.append(name, value) }
+      var fieldBytes = 0
+      for (name, value) in head.headers {
+        fields.append(name, value)
+        fieldBytes += name.utf8.count + value.utf8.count
+      }
       let start = ContinuousClock.now
       var request = ServerRequest(
         method: head.method.rawValue, target: head.uri, fields: fields, body: body(of: head))
       request.peerUser = peerUser
-      let refusal = Self.checked(head)
+      let refusal = fieldBytes > headerBytes ? Self.tooLarge : Self.checked(head)
       let response = if let refusal { refusal } else { await directories.respond(to: request) }
       let isLast = !head.isKeepAlive || !parts.isRequestOver || refusal != nil || Self.leavesProtocol(head)
       try await write(response, to: head, isLast: isLast)
-      requestLog?.notice("\(head.method) \(head.uri) \(response.status) \(ContinuousClock.now - start)")
+      requestLog?.notice(
+        "\(head.method) \(LoggedTarget.text(head.uri)) \(response.status) \(ContinuousClock.now - start)")
       return !isLast
     }
 
@@ -87,6 +94,10 @@
     private static func leavesProtocol(_ head: HTTPRequestHead) -> Bool {
       head.method == .CONNECT
         || head.headers[canonicalForm: "connection"].contains { $0.lowercased() == "upgrade" }
+    }
+
+    private static var tooLarge: ServerResponse {
+      ServerResponse.line(431, "the target or the fields of the request are too large")
     }
 
     /// Checks the requirements of HTTP/1.1 (RFC 9112, 3.2; RFC 9110, 10.1.1).
@@ -212,10 +223,13 @@
     }
 
     private func refuse(_ error: HTTPParserError) async throws {
-      let isTooLarge = error == .headerOverflow
-      let response = ServerResponse.line(
-        isTooLarge ? 431 : 400,
-        isTooLarge ? "the fields of the request are too large" : "this is no request of HTTP/1.1")
+      let response =
+        switch error {
+        case .headerOverflow: Self.tooLarge
+        // The decoder has a list of methods.
+        case .invalidMethod: ServerResponse.line(501, "the method of the request is not known here")
+        default: ServerResponse.line(400, "this is no request of HTTP/1.1")
+        }
       let head = HTTPRequestHead(version: .http1_1, method: .GET, uri: "/")
       try await write(response, to: head, isLast: true)
     }

@@ -1,5 +1,6 @@
 /// The body of a request or a response.
 public enum MessageBody: Sendable {
+  /// No body, and nothing of its framing. A PUT without a body and without `Content-Length` is answered with 411.
   case none
   case bytes(Data)
   /// Pieces that are created or received on demand.

@@ -31,6 +31,7 @@ extension Refusal {
       self.init(409, "the blob is still being written", fields: Self.comeBackSoon)
     case let error as BlobStoreError: self.init(error)
     case let error as BlobCacheError: self.init(error)
+    case is WrongContent: self.init(500, "the payload has another SHA-256 than its key")
     case is BodyBrokenOff: self.init(400, "the body has ended before it was whole")
     case is CancellationError: self.init(503, "the server is stopping", fields: Self.comeBackSoon)
     default: self.init(500, "a fault of the server")
@@ -41,7 +42,7 @@ extension Refusal {
     switch error.code {
     case .invalidKey, .extendedDataTooLarge, .sizeMismatch, .invalidTimeToLive: self.init(400, error.message)
     case .payloadTooLarge: self.init(413, error.message)
-    case .foreignFile, .lockCountOverflow, .overtaken: self.init(409, error.message)
+    case .foreignFile, .lockCountOverflow, .superseded: self.init(409, error.message)
     case .limitReached: self.init(507, error.message)
     case .busy, .collectionRunning: self.init(503, error.message, fields: Self.comeBackSoon)
     case .directoryMissing, .worldWritableDirectory, .settingsUnreadable, .layoutMismatch, .notACache:

@@ -42,3 +42,40 @@ struct RequestTarget {
     return text
   }
 }
+
+/// The target of a request as a log shows it, without secrets.
+///
+/// Logs are often readable by more people than the secrets are, and are kept for longer.
+package enum LoggedTarget {
+  /// Parts of the names of parameters that can be secrets, such as `access_token` and `X-Amz-Signature`.
+  private static let secretNames = ["token", "secret", "password", "passwd", "auth", "credential", "signature"]
+
+  /// Returns the target with `REDACTED` for the values of parameters that can be secrets, and for a user and password
+  /// before the host.
+  package static func text(_ target: String) -> String {
+    let mark = target.utf8.firstIndex(of: UInt8(ascii: "?")) ?? target.endIndex
+    let place = withoutUser(target[..<mark])
+    guard mark < target.endIndex else { return place }
+    let query = target[target.utf8.index(after: mark)...].split(separator: "&", omittingEmptySubsequences: false)
+    return place + "?" + query.map(parameter).joined(separator: "&")
+  }
+
+  private static func parameter(_ text: Substring) -> String {
+    guard let sign = text.utf8.firstIndex(of: UInt8(ascii: "=")), isSecret(text[..<sign]) else { return String(text) }
+    return text[...sign] + "REDACTED"
+  }
+
+  /// An escaped name is compared as the server would decode it.
+  private static func isSecret(_ name: Substring) -> Bool {
+    let decoded = PercentEncoding.bytes(decoding: name).map { String(decoding: $0, as: UTF8.self) } ?? String(name)
+    let lowercased = decoded.lowercased()
+    return secretNames.contains { lowercased.contains($0) }
+  }
+
+  private static func withoutUser(_ place: Substring) -> String {
+    guard place.first != "/", let slashes = place.firstRange(of: "://") else { return String(place) }
+    let authority = place[slashes.upperBound...].prefix { $0 != "/" }
+    guard let end = authority.lastIndex(of: "@") else { return String(place) }
+    return place[..<slashes.upperBound] + "REDACTED" + place[end...]
+  }
+}

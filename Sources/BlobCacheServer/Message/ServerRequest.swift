@@ -1,8 +1,8 @@
 /// An HTTP request, independent of the transport.
 public struct ServerRequest: Sendable {
-  /// The method as it was sent, such as `GET`. Methods are case-sensitive (RFC 9110, 9.1).
+  /// The unmodified method, such as `GET`. Methods are case-sensitive (RFC 9110, 9.1).
   public var method: String
-  /// The target as it was sent, such as `/v1/blobs/a%2Fb?lock`.
+  /// The unmodified target, such as `/v1/blobs/a%2Fb?lock`, or `http://localhost/v1/blobs/a%2Fb?lock`.
   public var target: String
   public var fields: HeaderFields
   public var body: MessageBody
@@ -14,6 +14,25 @@ public struct ServerRequest: Sendable {
     self.target = target
     self.fields = fields
     self.body = body
+  }
+}
+
+extension ServerRequest {
+  /// The request with a path as its target.
+  ///
+  /// Clients of a proxy send the whole address as the target. Its host then replaces the field `Host` (RFC 9112, 3.2.2).
+  var inOriginForm: ServerRequest {
+    guard target.utf8.first != UInt8(ascii: "/"), let colon = target.firstRange(of: "://"),
+      ["http", "https"].contains(target[..<colon.lowerBound].lowercased())
+    else { return self }
+    let rest = target[colon.upperBound...]
+    let host = rest.prefix { $0 != "/" && $0 != "?" }
+    let path = rest[host.endIndex...]
+    var request = self
+    request.target = path.hasPrefix("/") ? String(path) : "/" + path
+    request.fields = ["Host": String(host)]
+    for field in fields.all where field.name.lowercased() != "host" { request.fields.append(field.name, field.value) }
+    return request
   }
 }
 
@@ -59,6 +78,12 @@ public struct HeaderFields: Sendable, ExpressibleByDictionaryLiteral {
   public mutating func reserveCapacity(_ count: Int) { all.reserveCapacity(count) }
 
   public mutating func append(_ name: String, _ value: String) { all.append((name, value)) }
+
+  /// Replaces all fields of a name with one.
+  mutating func replace(_ name: String, with value: String) {
+    all.removeAll { Self.isSame($0.name, name) }
+    append(name, value)
+  }
 
   /// The first value of a name, or `nil` if the field does not exist.
   ///

@@ -46,6 +46,9 @@ extension BlobResponder {
       metrics.series("blobcache_" + gauge.name, directory, gauge.value)
     }
     if let remote = cache.remoteStatus { metrics.add(remote, directory) }
+    let checks = "blobcache_http_content_checks_total"
+    metrics.family(checks, .counter, "Payloads whose SHA-256 was compared with their keys before they were sent.")
+    metrics.series(checks, directory, contentChecks.hashes)
     let name = "blobcache_http_requests_total"
     metrics.family(name, .counter, "Requests that were answered.")
     for (series, count) in requests.all {
@@ -104,6 +107,7 @@ extension RemoteStatus {
       Figure(name: "misses", help: "Loads that it answered with nothing, or with an expired record.", value: misses),
       Figure(name: "passedOver", help: "Loads that did not ask, because it is left alone.", value: passedOver),
       Figure(name: "failures", help: "Requests that failed, of every kind.", value: failures),
+      Figure(name: "forbidden", help: "Requests that were not allowed for their object.", value: forbidden),
       Figure(name: "damaged", help: "Objects that were no record of their key.", value: damaged),
       Figure(name: "uploads", help: "Stores that have reached it.", value: uploads),
       Figure(name: "removals", help: "Removals that have reached it.", value: removals),
@@ -119,5 +123,42 @@ extension RemoteStatus {
       Figure(name: "waitingChanges", help: "Stores and removals on their way there.", value: Int64(waitingChanges)),
       Figure(name: "waitingBytes", help: "Bytes of the stores among them.", value: Int64(waitingBytes)),
     ]
+  }
+}
+
+extension BlobResponder {
+  func status() async throws -> ServerResponse {
+    let (traffic, usage) = (try await cache.traffic(), try await cache.usageEstimate())
+    let packs = try await cache.packUsage()
+    var line = JSONObject(type: "status", abbreviatesTabs: false)
+    line.add("directory", cache.directory.string)
+    line.add("records", usage?.records)
+    line.add("bytes", usage?.bytes)
+    line.add("lockedRecords", usage?.lockedRecords)
+    line.add("lockedBytes", usage?.lockedBytes)
+    line.add("hits", traffic.hits)
+    line.add("memoryHits", traffic.memoryHits)
+    line.add("misses", traffic.misses)
+    line.add("bytesServed", traffic.bytesServed)
+    line.add("stores", traffic.stores)
+    line.add("bytesStored", traffic.bytesStored)
+    line.add("packs", packs.packs)
+    line.add("packedRecords", packs.records)
+    line.add("packLiveBytes", packs.liveBytes)
+    line.add("packDeadBytes", packs.deadBytes)
+    line.add("packMediumBytes", packs.mediumBytes)
+    var text = line.text + "\n"
+    if let remote = cache.remoteStatus { text += Self.line(remote) }
+    return ServerResponse(
+      status: 200, fields: ["Content-Type": "application/x-ndjson", "Cache-Control": "no-store"], body: .text(text))
+  }
+
+  private static func line(_ remote: RemoteStatus) -> String {
+    var line = JSONObject(type: "remote", abbreviatesTabs: false)
+    line.add("engine", remote.engine)
+    line.add("condition", remote.condition.rawValue)
+    line.add("changeCondition", remote.changeCondition.rawValue)
+    for figure in remote.counters + remote.gauges { line.add(figure.name, figure.value) }
+    return line.text + "\n"
   }
 }

@@ -16,23 +16,30 @@ extension BlobResponder {
   func get(
     _ key: BlobKey, _ request: ServerRequest, isForHeadAlone: Bool = false, renews: Bool = false
   ) async throws -> ServerResponse {
-    let preconditions = try Preconditions(request.fields)
+    let preconditions = try Preconditions(request.fields, now: now)
+    let content = try ContentCheck(of: key, cache, contentChecks)
     let found: StoredBlob?
     do {
-      found = isForHeadAlone ? try await look(at: key) : try await find(key)
+      if isForHeadAlone, let answer = try await answerFromElsewhere(key, preconditions) { return answer }
+      found = isForHeadAlone ? try await openReader(for: key) : try await lookUp(key)
     } catch let failure where Self.isStillWritten(failure) {
+      // The digest of unfinished content is unknown.
+      guard content == nil else { throw Refusal(404, "there is no such blob yet") }
       return try await follow(key, preconditions, isForHeadAlone: isForHeadAlone)
     }
     // Preconditions apply only to requests that would succeed without them (RFC 9110, 13.2.1).
     guard let found else { throw Refusal(404, "there is no such blob") }
+    let isWhole = !isForHeadAlone && request.fields["Range"] == nil
+    let unproven = try await content?.check(found, sentWhole: isWhole && found.byteCount > Self.largestComparedFirst)
     if renews, !isForHeadAlone { await renew(key, found.header) }
     return try await answer(
-      to: request, preconditions, with: found, as: found.mediaType, isForHeadAlone: isForHeadAlone)
+      to: request, preconditions, with: found, as: found.mediaType, isForHeadAlone: isForHeadAlone,
+      proving: unproven)
   }
 
   func answer(
     to request: ServerRequest, _ preconditions: Preconditions, with found: StoredBlob, as mediaType: MediaType?,
-    isForHeadAlone: Bool = false
+    isForHeadAlone: Bool = false, proving content: ContentCheck? = nil
   ) async throws -> ServerResponse {
     let stored = Validators(found.header)
     guard preconditions.allowsMatch(stored) else {
@@ -52,14 +59,20 @@ extension BlobResponder {
       return response
     }
     var response = ServerResponse(status: 200, fields: fields)
-    response.body = isForHeadAlone ? .omitted(byteCount: found.byteCount) : try await body(of: found)
+    if isForHeadAlone {
+      response.body = .omitted(byteCount: found.byteCount)
+    } else if let content {
+      response.body = content.body(of: found)
+    } else {
+      response.body = try await body(of: found)
+    }
     response.fields.append("Content-Type", type)
     return response
   }
 
-  private func find(_ key: BlobKey) async throws -> StoredBlob? {
-    if !revalidates, let blob = cache.cachedBlob(for: key) { return .whole(blob) }
-    if !soundFiles.hasSeen(key) {
+  private func lookUp(_ key: BlobKey) async throws -> StoredBlob? {
+    if !revalidates, let blob = cache.blobInMemory(for: key) { return .whole(blob) }
+    if !soundFiles.hasVerified(key) {
       let header = try await cache.header(for: key)
       // A blob of the remote tier is loaded into a file, regardless of its size. A load counts missing blobs as misses.
       let comesInPieces = header == nil && cache.configuration.remote?.mode.reads == true
@@ -67,7 +80,7 @@ extension BlobResponder {
         return try await cache.load(key).map { .whole($0) }
       }
     }
-    return try await look(at: key, touching: true)
+    return try await openReader(for: key, touching: true)
   }
 
   /// The payload is verified before the last bytes of the body are sent.
@@ -87,22 +100,23 @@ extension BlobResponder {
     }
   }
 
-  func look(at key: BlobKey, touching: Bool = false) async throws -> StoredBlob? {
+  func openReader(for key: BlobKey, touching: Bool = false) async throws -> StoredBlob? {
     try await cache.openReader(for: key, touching: touching).map { .open($0) }
   }
 
-  private func fields(of header: RecordHeader, _ stored: Validators, _ mediaType: MediaType?) -> HeaderFields {
+  func fields(of header: RecordHeader, _ stored: Validators, _ mediaType: MediaType?) -> HeaderFields {
     var fields = HeaderFields()
     fields.reserveCapacity(12)
     fields.append("ETag", stored.tag.fieldValue)
     fields.append("Accept-Ranges", "bytes")
-    if let modified = stored.lastModified { fields.append("Last-Modified", HTTPDate.text(modified)) }
+    // A clock ahead may have stamped the record, but a time after `Date` must not be sent (RFC 9110, 8.8.2.1).
+    if let modified = stored.lastModified { fields.append("Last-Modified", HTTPDate.text(min(modified, now))) }
     let expiry = cache.configuration.store.expiry.defaultTimeToLive.components.seconds
     let lifetime = header.ttl > 0 ? Int64(clamping: header.ttl) : max(expiry, 60)
     let age = max(0, now.seconds.subtractingReportingOverflow(header.lastUpdate.seconds).partialValue)
     fields.append("Age", "\(age)")
     // The lifetime counts from the store, as `Age` does, which caches subtract from it (RFC 9111, 4.2).
-    fields.append("Cache-Control", "max-age=\(min(lifetime, Int64(Int32.max)))")
+    fields.append("Cache-Control", "\(sharing)max-age=\(min(lifetime, Int64(Int32.max)))")
     fields.append(RequestedLifetime.fieldName, Self.text(ofTimeToLive: header.ttl))
     if header.isLocked { fields.append("X-BlobCache-Locks", "\(header.refCount)") }
     // Stored content must never run as a page of this server.
@@ -112,6 +126,13 @@ extension BlobResponder {
     fields.append("Cross-Origin-Resource-Policy", "same-origin")
     if mediaType?.isPassive != true { fields.append("Content-Disposition", "attachment") }
     return fields
+  }
+
+  /// A cache that several clients share must not answer those whom the server would refuse (RFC 9111, 5.2.2.7).
+  private var sharing: String {
+    let isPrivate =
+      entrance != nil || configuration.transportIdentifiesClients || configuration.access.identifiesCallers
+    return isPrivate ? "private, " : ""
   }
 
   private static func text(ofTimeToLive seconds: UInt64) -> String {
@@ -170,6 +191,32 @@ extension BlobResponder {
 }
 
 extension BlobResponder {
+  /// Answers HEAD for a blob that is not in the directory, from the header in the remote tier. The blob is not fetched.
+  ///
+  /// The media type is behind the payload in the record, so the answer has no `Content-Type`.
+  ///
+  /// - Returns: The response, or `nil` if the directory has the blob, or no readable remote tier is configured.
+  /// - Throws: 404 and 412; the errors of `BlobCache.header(for:)`.
+  func answerFromElsewhere(_ key: BlobKey, _ preconditions: Preconditions) async throws -> ServerResponse? {
+    guard cache.configuration.remote?.mode.reads == true else { return nil }
+    var damage: BlobStoreError?
+    do {
+      guard try await cache.header(for: key) == nil else { return nil }
+    } catch let error as BlobStoreError where error.code == .damaged && !Self.isStillWritten(error) {
+      // A load of a damaged record asks the remote tier too.
+      damage = error
+    }
+    guard let header = try await cache.remoteHeader(for: key) else {
+      throw (damage as (any Error)?) ?? Refusal(404, "there is no such blob")
+    }
+    let stored = Validators(header)
+    guard preconditions.allowsMatch(stored) else { throw Refusal(412, "what is stored is another payload") }
+    let fields = fields(of: header, stored, nil)
+    guard preconditions.allowsNoneMatch(stored) else { return ServerResponse(status: 304, fields: fields) }
+    return ServerResponse(
+      status: 200, fields: fields, body: .omitted(byteCount: Int64(clamping: header.payloadSize)))
+  }
+
   static func isStillWritten(_ error: any Error) -> Bool {
     (error as? BlobStoreError)?.recordError == .recordIsStreamAndBusy
   }

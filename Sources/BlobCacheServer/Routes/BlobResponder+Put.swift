@@ -6,14 +6,26 @@ extension BlobResponder {
   /// Payloads up to this size are stored as a whole, and larger ones in pieces of this size.
   private static var pieceSize: Int { Upload.pieceSize }
 
+  /// Stores a body if the rule of its key allows that.
+  func put(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
+    try Self.checkFraming(request)
+    let rule = KeyRule(key)
+    let checked = try rule.checked(request)
+    do {
+      return try await putChecked(key, checked)
+    } catch let refusal as Refusal where rule == .unchanging && refusal.status == 412 {
+      throw Refusal(409, "there is such a record, which is not replaced")
+    }
+  }
+
   /// Not optimized, for the same reason as `store`.
   @_optimize(none)
-  func put(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
+  private func putChecked(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
     let order = try StoreOrder(request.fields, now: now)
     try checkSize(request.body.byteCount)
     // Nothing is stored, and an existing record remains.
     guard order.lifetime != .none else { return ServerResponse(status: 204) }
-    let preconditions = try Preconditions(request.fields)
+    let preconditions = try Preconditions(request.fields, now: now)
     guard order.visibility == .afterCommit || preconditions.areAbsent else {
       throw Refusal(400, "a blob that is seen while it is written takes its place without a condition")
     }
@@ -23,6 +35,14 @@ extension BlobResponder {
     guard let header = try await store(request.body, for: key, order, change) else { throw change.refusal }
     return ServerResponse(
       status: change.hasFound ? 204 : 201, fields: ["ETag": EntityTag(header).fieldValue])
+  }
+
+  /// Refuses a PUT without a length, because its body may be empty, or the client may have forgotten it.
+  private static func checkFraming(_ request: ServerRequest) throws(Refusal) {
+    guard case .none = request.body, request.fields.count(of: "Content-Length") == 0,
+      request.fields.count(of: "Transfer-Encoding") == 0
+    else { return }
+    throw Refusal(411, "a PUT has a Content-Length, or a body in chunks")
   }
 
   private func checkSize(_ byteCount: Int64?) throws(Refusal) {
@@ -73,7 +93,7 @@ extension BlobResponder {
     _ pieces: any AsyncSequence<Data, any Error> & Sendable, _ begun: Upload, for key: BlobKey, _ order: StoreOrder,
     _ change: JudgedChange
   ) async throws -> RecordHeader? {
-    // The lookup comes first, because later it would find this request's own blob.
+    // The lookup precedes the store, because it would find this request's own blob afterwards.
     if order.visibility == .whileWriting { change.note(try await validators(of: key)) }
     var upload = begun
     do {

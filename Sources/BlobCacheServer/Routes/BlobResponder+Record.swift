@@ -57,7 +57,7 @@ private struct WholeRecord: AsyncSequence, Sendable {
 
 extension BlobResponder {
   func remove(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
-    let preconditions = try Preconditions(request.fields)
+    let preconditions = try Preconditions(request.fields, now: now)
     let change = JudgedChange(preconditions)
     let removal =
       preconditions.areAbsent ? try await cache.remove(key) : try await cache.remove(key, if: change.allows)

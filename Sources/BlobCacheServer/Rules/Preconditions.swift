@@ -9,13 +9,13 @@ struct Preconditions: Sendable {
   private let unmodifiedSince: UnixTime?
   private let modifiedSince: UnixTime?
 
-  init(_ fields: HeaderFields) throws(Refusal) {
+  init(_ fields: HeaderFields, now: UnixTime) throws(Refusal) {
     match = try fields.list("If-Match").map { value throws(Refusal) in try TagList(value, of: "If-Match") }
     noneMatch = try fields.list("If-None-Match").map { value throws(Refusal) in
       try TagList(value, of: "If-None-Match")
     }
-    unmodifiedSince = match == nil ? fields["If-Unmodified-Since"].flatMap(HTTPDate.time) : nil
-    modifiedSince = noneMatch == nil ? fields["If-Modified-Since"].flatMap(HTTPDate.time) : nil
+    unmodifiedSince = match == nil ? fields["If-Unmodified-Since"].flatMap { HTTPDate.time($0, now: now) } : nil
+    modifiedSince = noneMatch == nil ? fields["If-Modified-Since"].flatMap { HTTPDate.time($0, now: now) } : nil
   }
 
   var areAbsent: Bool { match == nil && noneMatch == nil && unmodifiedSince == nil }

@@ -12,7 +12,8 @@ enum RequestedLifetime: Equatable {
 
   static let fieldName = "X-BlobCache-TTL"
 
-  /// - Throws: 400 for a malformed `X-BlobCache-TTL`. Malformed fields of HTTP caching are ignored.
+  /// - Throws: 400 for a malformed `X-BlobCache-TTL`. Malformed directives of `Cache-Control` are ignored. An `Expires`
+  ///   that is not a date, such as `0`, is a time in the past (RFC 9111, 5.3).
   init(_ fields: HeaderFields, now: UnixTime) throws(Refusal) {
     if let text = fields[Self.fieldName] {
       guard let lifetime = RequestedLifetime(text) else {
@@ -27,8 +28,9 @@ enum RequestedLifetime: Equatable {
       self = .none
     } else if let text = directives["s-maxage"] ?? directives["max-age"], let seconds = Self.digits(text) {
       self = seconds > 0 ? .seconds(seconds) : .none
-    } else if let text = fields["Expires"], let expiry = HTTPDate.time(text) {
-      let start = fields["Date"].flatMap(HTTPDate.time) ?? now
+    } else if let text = fields["Expires"] {
+      let start = fields["Date"].flatMap { HTTPDate.time($0, now: now) } ?? now
+      let expiry = HTTPDate.time(text, now: now) ?? start
       self = expiry > start ? .seconds(expiry.seconds - start.seconds) : .none
     } else {
       self = .directoryDefault
@@ -63,6 +65,8 @@ enum RequestedLifetime: Equatable {
       let pair = part.split(separator: "=", maxSplits: 1)
       guard let name = pair.first?.trimmingBlanks, !name.isEmpty else { continue }
       let text = pair.count > 1 ? pair[1].trimmingBlanks : ""
+      // Of two equal directives, the first one applies (RFC 9111, 4.2.1).
+      guard directives[name.lowercased()] == nil else { continue }
       // Quoted numbers are valid as well (RFC 9111, 5.2).
       let isQuoted = text.count > 1 && text.hasPrefix("\"") && text.hasSuffix("\"")
       directives[name.lowercased()] = String(isQuoted ? text.dropFirst().dropLast() : text)

@@ -19,7 +19,7 @@ extension BlobResponder {
     case .verify: return try await verifyByForm(try await form(of: request))
     case .enter:
       guard let entrance else { throw Refusal(404, "this server is open: there is nothing to enter by") }
-      return try entrance.enter(with: target.parameter("token"))
+      return try entrance.enter(with: target.parameter("token"), isForHeadAlone: request.method == "HEAD")
     case .style: return ViewerAsset.style.response
     case .script: return ViewerAsset.script.response
     case .icon: return ViewerAsset.icon.response

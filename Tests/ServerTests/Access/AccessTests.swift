@@ -45,6 +45,27 @@ import Testing
     ("GET", "/v1/blobs?prefix=&prefix=ci/%C3%A9", "read", true),
   ]
 
+  /// A cache that clients share could answer those whom the server refuses.
+  @Test func answersToKnownCallersArePrivate() async throws {
+    func sharing(_ server: TestServer, _ fields: HeaderFields) async throws -> String? {
+      try await server.cache.store(Data("x".utf8), for: "a")
+      return try await server.get("a", fields)["Cache-Control"]
+    }
+    #expect(try await sharing(server, ["Authorization": "Bearer read"]) == "private, max-age=600")
+    #expect(try await sharing(TestServer(), [:]) == "max-age=600")
+    var byUser = BlobResponder.Configuration()
+    byUser.access = AccessControl(users: [7])
+    let request = ServerRequest(method: "GET", target: "/v1/blobs/a")
+    var ofUser = request
+    ofUser.peerUser = 7
+    let local = try TestServer(byUser)
+    try await local.cache.store(Data("x".utf8), for: "a")
+    #expect(await local.responder.respond(to: ofUser).fields["Cache-Control"] == "private, max-age=600")
+    var byCertificate = BlobResponder.Configuration()
+    byCertificate.transportIdentifiesClients = true
+    #expect(try await sharing(TestServer(byCertificate), [:]) == "private, max-age=600")
+  }
+
   @Test(arguments: requests) func eachRouteNeedsItsScope(
     method: String, target: String, scope: String, reaches: Bool
   ) async throws {

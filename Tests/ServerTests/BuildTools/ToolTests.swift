@@ -175,7 +175,8 @@ extension ToolTests {
       AccessToken(name: "ci", secret: "x", scopes: [.read, .write], keyPrefix: "sccache/project/")
     ])
     let server = try TestServer(answering)
-    let answer = try await server.send(method, path, ["Authorization": "Bearer x", "Depth": "0"])
+    let fields: HeaderFields = ["Authorization": "Bearer x", "Depth": "0", "Content-Length": "0"]
+    let answer = try await server.send(method, path, fields)
     #expect(answer.status == status)
     // Gradle can only send the token as the password of `user`.
     let basic = try await server.send("GET", "/sccache/project/b", ["Authorization": "Basic dXNlcjp4"])

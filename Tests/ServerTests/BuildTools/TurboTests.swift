@@ -1,5 +1,6 @@
 import BlobCache
 import BlobCacheServer
+import BlobRecord
 import Foundation
 import TestSupport
 import Testing
@@ -111,6 +112,47 @@ import Testing
     #expect(answer["Content-Type"] == "application/json")
     let (code, message) = ("\"code\":\"not_found\"", "\"message\":\"there is no such blob\"")
     #expect(answer.text == "{\(code),\"error\":{\(code),\(message)},\(message)}")
+  }
+
+  /// The form of a refusal does not depend on how far the request came: not even its host or its target has to be valid.
+  @Test(
+    arguments: [
+      ("GET", "/turbo/v8/artifacts/0a", ["Authorization": "Bearer wrong"], 401),
+      ("GET", "/turbo/v8/artifacts/0a", ["Host": "elsewhere.example"], 421),
+      ("PUT", "/turbo/v8/artifacts/0a", ["Origin": "https://elsewhere.example"], 403),
+      ("GET", "/turbo/v8/artifacts/..", [:], 400), ("GET", "/turbo/v8/nothing", [:], 404),
+      ("DELETE", "/turbo/v8/artifacts/0a", [:], 405),
+    ] as [(String, String, HeaderFields, Int)])
+  func eachRefusalIsJSON(method: String, target: String, fields: HeaderFields, status: Int) async throws {
+    var answering = BlobResponder.Configuration()
+    answering.access = AccessControl(tokens: [AccessToken(name: "any", secret: nil, scopes: [.read, .write])])
+    let answer = try await TestServer(answering).send(method, target, fields)
+    #expect(answer.status == status)
+    #expect(answer["Content-Type"] == "application/json")
+    #expect(answer.text.hasPrefix("{\"code\":"))
+    // The other routes have lines of text.
+    let text = try await TestServer(answering).send(method, "/gradle/..", fields)
+    #expect(text["Content-Type"] == "text/plain; charset=utf-8")
+  }
+
+  /// A record that cannot be read is absent, and the query answers for the others.
+  @Test func aRecordThatCannotBeReadFailsNoQuery() async throws {
+    let server = try TestServer {
+      $0.store.packing = .off
+      $0.memory = nil
+    }
+    for hash in ["0a", "0b"] { try await server.cache.store(Data("tarball".utf8), for: BlobKey("turbo/" + hash)) }
+    try server.overwrite("turbo/0b", at: 20, with: [1, 2, 3])
+    let writer = try await server.cache.openWriter(for: "turbo/0c", visibility: .whileWriting)
+    try await writer.append(Data("tar".utf8))
+    let foreign = try server.cache.filePath(for: "turbo/0d").string
+    try FileManager.default.createDirectory(atPath: foreign, withIntermediateDirectories: true)
+    let query = "{\"hashes\":[\"0a\",\"0b\",\"0c\",\"0d\"]}"
+    let answer = try await server.send("POST", Self.base, [:], .bytes(Data(query.utf8)))
+    #expect(answer.status == 200)
+    let found = "{\"size\":7,\"taskDurationMs\":0}"
+    #expect(answer.text == "{\"0a\":\(found),\"0b\":null,\"0c\":null,\"0d\":null}")
+    try await writer.discard()
   }
 
   /// With `--preflight`, the client sends this request before each other one, and sends its token only if allowed.

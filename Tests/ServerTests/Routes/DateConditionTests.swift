@@ -38,6 +38,29 @@ import Testing
     #expect(try await server.put("b", "x", ["If-Modified-Since": date]).status == 201)
   }
 
+  /// RFC 9110, 5.6.7: a recipient accepts the obsolete forms of a date, too.
+  @Test(arguments: ["Tue, 14 Nov 2000 22:13:20 GMT", "Tuesday, 14-Nov-00 22:13:20 GMT", "Tue Nov 14 22:13:20 2000"])
+  func eachFormOfADateIsAsked(date: String) async throws {
+    _ = try await server.put("a", "x", ["X-BlobCache-TTL": "1h"])
+    #expect(try await server.get("a", ["If-Unmodified-Since": date]).status == 412)
+    #expect(try await server.put("a", "y", ["If-Unmodified-Since": date]).status == 412)
+    #expect(try await server.send("DELETE", "/v1/blobs/a", ["If-Unmodified-Since": date]).status == 412)
+    #expect(try await server.get("a", ["If-Modified-Since": date]).status == 200)
+  }
+
+  /// A record whose writer's clock was ahead is not sent with a date of the future.
+  @Test func noDateIsAfterTheAnswer() async throws {
+    server.clock.advance(by: 3600)
+    _ = try await server.put("sccache/a", "x", ["X-BlobCache-TTL": "1h"])
+    server.clock.advance(by: -3600)
+    let now = date(0)
+    #expect(try await server.get("sccache/a")["Last-Modified"] == now)
+    let properties = try await server.send("PROPFIND", "/sccache/a", ["Depth": "0"]).text
+    #expect(properties.contains("<D:getlastmodified>\(now)<"))
+    // A condition still compares the record's own time, so no change of it is lost.
+    #expect(try await server.put("sccache/a", "y", ["If-Unmodified-Since": now]).status == 412)
+  }
+
   /// Entity tags have precedence, and invalid dates are ignored.
   @Test func tagsComeBeforeDates() async throws {
     let tag = try #require(try await server.put("a", "x", ["X-BlobCache-TTL": "1h"])["ETag"])

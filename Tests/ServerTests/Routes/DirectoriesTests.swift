@@ -41,7 +41,7 @@ import Testing
   @Test(arguments: [
     "/v1/blobs/a", "/", "", "/covers", "/covers?x=/", "/none/v1/blobs/a", "/Covers/v1/blobs/a", "covers/v1/blobs/a",
     "//covers/v1/blobs/a", "/covers%2Fv1/blobs/a", "/metrics", "/?/covers/v1/blobs/a",
-    "http://localhost/covers/v1/blobs",
+    "http://localhost/none/v1/blobs", "ftp://localhost/covers/v1/blobs",
   ])
   func otherPathsLeadNowhere(target: String) async throws {
     #expect(try await send("GET", target).status == 404)

@@ -86,6 +86,51 @@ import Testing
     #expect(try await other.get("a").text == (age == nil ? "one" : "another"))
   }
 
+  /// HEAD of a blob that only the tier has requests its header alone.
+  @Test func aHeadFetchesNoBlob() async throws {
+    let stored = try await node().put("a", String(repeating: "x", count: 300_107), ["Content-Type": "text/plain"])
+    let tag = try #require(stored["ETag"])
+    let server = try node()
+    func head(_ key: String, _ fields: HeaderFields = [:]) async throws -> Answer {
+      try await server.send("HEAD", "/v1/blobs/" + key, fields)
+    }
+    let answer = try await head("a")
+    #expect(answer.status == 200 && answer.response.body.byteCount == 300_107)
+    #expect(answer["ETag"] == tag && answer["Age"] == "0" && answer["Content-Disposition"] == "attachment")
+    // The type is behind the payload.
+    #expect(answer["Content-Type"] == nil)
+    #expect(try await head("a", ["If-None-Match": tag]).status == 304)
+    #expect(try await head("a", ["If-Match": "\"other\""]).status == 412)
+    #expect(try await head("none").status == 404)
+    #expect(objects.fetched.isEmpty)
+    #expect(try server.cache.store.usage().records == 0)
+    #expect(try await server.get("a").payload.count == 300_107)
+    #expect(objects.fetched.count == 1)
+    #expect(try await head("a")["Content-Type"] == "text/plain")
+    objects.fail(.unreachable)
+    #expect(try await head("b").status == 404)
+    #expect(objects.fetched.count == 1)
+  }
+
+  /// HEAD of a record that is damaged here asks the tier too. Without an object there, the damage is reported.
+  @Test func aHeadOfADamagedRecordAsksTheTier() async throws {
+    let server = try TestServer {
+      $0.remote = objects.tier
+      $0.store.packing = .off
+    }
+    _ = try await server.put("a", "hello")
+    let walk = FileManager.default.enumerator(atPath: server.root.string)?.compactMap { $0 as? String } ?? []
+    let file = try #require(walk.first { $0.hasSuffix("/a") })
+    var bytes = try #require(FileManager.default.contents(atPath: server.root.appending(file).string))
+    bytes[20] ^= 1
+    try bytes.write(to: URL(filePath: server.root.appending(file).string))
+    server.cache.removeAllFromMemory()
+    #expect(try await server.send("HEAD", "/v1/blobs/a").status == 200)
+    for name in ["test/v1/a/a", "test/v1/a"] { try await objects.remove(RemoteName(name)) }
+    #expect(try await server.send("HEAD", "/v1/blobs/a").status == 500)
+    #expect(objects.fetched.isEmpty)
+  }
+
   /// The answer to a DELETE contains whether the tier has removed the blob.
   @Test(
     arguments: [nil, .refused, .unsupported, .unreachable] as [RemoteError.Kind?], [HeaderFields(), ["If-Match": "*"]])

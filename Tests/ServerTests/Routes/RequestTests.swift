@@ -23,13 +23,52 @@ import Testing
   }
 
   @Test(arguments: [
-    "", "v1/blobs/a", "http://localhost/v1/blobs/a", "localhost:80", "*", "/v1/blobs/", "/v1/blobs/%", "/v1/blobs/%4",
+    "", "v1/blobs/a", "ftp://localhost/v1/blobs/a", "localhost:80", "*", "://localhost/v1/blobs/a", "/v1/blobs/",
+    "/v1/blobs/%", "/v1/blobs/%4",
     "/v1/blobs/%zz", "/v1/blobs/%C3", "/v1/blobs/%ff", "/v1/blobs/a b", "/v1/blobs/ä", "/v1/blobs/a#b",
     "/v1/blobs/a\r\nX: y", "/v1/blobs/a?%",
   ])
   func aWrongTargetIs400(target: String) async throws {
     for method in ["GET", "PUT", "POST", "DELETE"] {
       #expect(try await server.send(method, target).status == 400, "\(method)")
+    }
+  }
+
+  /// RFC 9112, 3.2.2: clients that are set up for a proxy send the whole address.
+  @Test(arguments: ["http://localhost", "HTTP://localhost:8723", "https://127.0.0.1"])
+  func aWholeAddressIsATarget(address: String) async throws {
+    #expect(try await server.send("PUT", address + "/v1/blobs/a%2Fb", [:], .bytes(Data("x".utf8))).status == 201)
+    #expect(try await server.get("a%2Fb").text == "x")
+    #expect(try await server.send("GET", address + "/v1/blobs/a%2Fb").text == "x")
+    #expect(try await server.send("GET", address + "?x").status == 404)
+    #expect(try await server.send("GET", address).status == 404)
+    // The host of the target counts, and not the field.
+    #expect(try await server.send("GET", address + "/healthz", ["Host": "elsewhere.example"]).status == 200)
+    #expect(try await server.send("GET", "http://elsewhere.example/healthz", ["Host": "localhost"]).status == 421)
+    let fields: HeaderFields = ["Range": "bytes=0-0", "host": "localhost"]
+    #expect(try await server.send("GET", address + "/v1/blobs/a%2Fb", fields).status == 206)
+  }
+
+  /// RFC 9110, 9.3.7.
+  @Test func theServerAsAWholeTellsItsMethods() async throws {
+    let answer = try await server.send("OPTIONS", "*")
+    #expect(answer.status == 204)
+    #expect(answer["Allow"]?.contains("PUT") == true)
+    #expect(try await server.send("OPTIONS", "*", ["Host": "elsewhere.example"]).status == 421)
+    var configuration = BlobResponder.Configuration()
+    configuration.entranceToken = "0123456789ABCDEF"
+    #expect(try await TestServer(configuration).send("OPTIONS", "*").status == 403)
+    let directories = ServedDirectories([(name: "one", responder: server.responder)])
+    #expect(await directories.respond(to: ServerRequest(method: "OPTIONS", target: "*")).status == 204)
+    let whole = ServerRequest(method: "GET", target: "http://localhost/one/healthz")
+    #expect(await directories.respond(to: whole).status == 200)
+  }
+
+  /// RFC 9110, 15.5.12: whether the body is empty must be said.
+  @Test func aPutWithoutALengthIsRefused() async throws {
+    for path in ["/v1/blobs/a", "/gradle/a", "/turbo/v8/artifacts/0a"] {
+      #expect(try await server.send("PUT", path).status == 411)
+      #expect(try await server.send("PUT", path, ["Content-Length": "0"]).status < 300)
     }
   }
 

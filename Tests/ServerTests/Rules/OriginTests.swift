@@ -21,7 +21,8 @@ import Testing
 
   @Test(arguments: [
     "example.com", "127.0.0.1.example.com", "localhost.example.com", "127.0.0", "127.0.0.1.", "[]", "[ab]", "",
-    "127.0.0.256", "127.a.0.1", "::1", "a.cache.example", "[::1].example.com", "[::g]",
+    "evillocalhost", "localhost.", ".localhost.example.com", "127.0.0.256", "127.a.0.1", "::1", "a.cache.example",
+    "[::1].example.com", "[::g]",
   ])
   func otherHostsAreNot(host: String) async throws {
     #expect(try await server.send("GET", "/healthz", ["Host": host]).status == 421)

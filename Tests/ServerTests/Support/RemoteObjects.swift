@@ -7,6 +7,7 @@ final class RemoteObjects: RemoteEngine {
   private struct State {
     var objects: [RemoteName: Data] = [:]
     var failure: RemoteError.Kind?
+    var fetched: [RemoteName] = []
   }
 
   let name = "memory://<b>objects</b>"
@@ -21,9 +22,15 @@ final class RemoteObjects: RemoteEngine {
     }
   }
 
+  /// The names of the objects that were requested as a whole.
+  var fetched: [RemoteName] { state.withLock { $0.fetched } }
+
   func get(_ name: RemoteName) async throws -> RemoteObject? {
-    try use { $0[name].map { RemoteObject($0) } }
+    state.withLock { $0.fetched.append(name) }
+    return try use { $0[name].map { RemoteObject($0) } }
   }
+
+  func head(_ name: RemoteName) async throws -> Data? { try use { $0[name].map { $0.prefix(64) } } }
 
   func put(_ record: RemoteRecord, as name: RemoteName) async throws {
     let bytes = try await record.collected()

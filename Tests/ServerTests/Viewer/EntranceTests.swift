@@ -52,6 +52,20 @@ import Testing
     #expect(try await server.send("GET", "/ui/enter?token=" + Self.token).status == 403)
   }
 
+  /// Programs that preview links send HEAD, and must neither use up the token nor get the cookie.
+  @Test func aHeadLeavesTheTokenValid() async throws {
+    let server = try server()
+    for _ in 0..<2 {
+      let answer = try await server.send("HEAD", "/ui/enter?token=" + Self.token)
+      #expect(answer.status == 303)
+      #expect(answer["Set-Cookie"] == nil)
+    }
+    #expect(try await server.send("HEAD", "/ui/enter?token=x").status == 403)
+    let cookie = try await cookie(server)
+    #expect(try await server.send("GET", "/ui/", ["Cookie": cookie]).status == 200)
+    #expect(try await server.send("HEAD", "/ui/enter?token=" + Self.token).status == 403)
+  }
+
   @Test(arguments: ["/healthz", "/ui/viewer.css", "/ui/viewer.js", "/ui/icon.svg"])
   func whatTellsNothingNeedsNoCookie(target: String) async throws {
     #expect(try await server().send("GET", target).status == 200)

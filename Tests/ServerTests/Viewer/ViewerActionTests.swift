@@ -68,7 +68,7 @@ import Testing
     }
     #expect(try await server.send("POST", "/ui/" + action, [:], .bytes(body)).status == 415)
     #expect(try await server.send("POST", "/ui/" + action, ["Content-Type": "text/plain"], .bytes(body)).status == 415)
-    let large = Data(count: 33 << 10)
+    let large = Data(count: 201 << 10)
     #expect(try await server.send("POST", "/ui/" + action, ["Content-Type": type.1], .bytes(large)).status == 413)
     let pieces = Pieces(pieces: [large]).body
     #expect(try await server.send("POST", "/ui/" + action, ["Content-Type": type.1], pieces).status == 413)

@@ -117,6 +117,27 @@ import Testing
     expectSafe(page)
   }
 
+  /// A link in the directory, of a subdirectory or of a file, leads to no file outside of it.
+  @Test(arguments: ["record?file=linked%2Fsecret", "record?file=secret", "record?key=secret"])
+  func noLinkIsFollowed(address: String) async throws {
+    let server = try TestServer {
+      $0.store.packing = .off
+      $0.store.layout.arrangement = .prefix
+    }
+    let outside = server.outside.path.appending("outside").string
+    try FileManager.default.createDirectory(atPath: outside, withIntermediateDirectories: true)
+    try Data("what nobody must see".utf8).write(to: URL(filePath: outside + "/secret"))
+    try await server.cache.store(Data("x".utf8), for: "a")
+    for (link, target) in [("linked", outside), ("se", outside), ("secret", outside + "/secret")] {
+      try FileManager.default.createSymbolicLink(
+        atPath: server.root.appending(link).string, withDestinationPath: target)
+    }
+    let page = try await server.page(address)
+    #expect(page.status == 409)
+    #expect(!page.text.contains("77 68 61 74"))
+    #expect(!page.text.contains("nobody"))
+  }
+
   @Test func thePathWithoutASlashLeadsToThePages() async throws {
     let answer = try await TestServer().send("GET", "/ui")
     #expect(answer.status == 303)

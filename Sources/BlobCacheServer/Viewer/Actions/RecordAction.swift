@@ -55,7 +55,7 @@ struct FormFields {
   private let fields: [(name: String, value: String)]
 
   /// The limit allows a key of maximum length with every byte escaped.
-  static let largestByteCount = 32 << 10
+  static let largestByteCount = 3 * RecordExtension.maximumKeyByteCount + (8 << 10)
   static let tokenName = "token"
 
   init(_ text: String) throws(Refusal) {

@@ -20,14 +20,17 @@ final class Entrance: Sendable {
     }
   }
 
-  func enter(with text: String?) throws(Refusal) -> ServerResponse {
+  /// A HEAD leaves the token valid and gets no cookie, because programs that examine addresses, such as previews of
+  /// messages, would otherwise take the place of the browser.
+  func enter(with text: String?, isForHeadAlone: Bool) throws(Refusal) -> ServerResponse {
     let isRight = token.withLock { token in
       guard let known = token, let text, RandomToken.areEqual(text, known) else { return false }
-      token = nil
+      if !isForHeadAlone { token = nil }
       return true
     }
     guard isRight else { throw Self.refusal }
     var response = BlobResponder.redirection(to: "./")
+    guard !isForHeadAlone else { return response }
     response.fields.append("Set-Cookie", "\(cookieName)=\(secret); Path=/; HttpOnly; SameSite=Strict")
     // The page's address contains the token.
     response.fields.append("Referrer-Policy", "no-referrer")

@@ -29,7 +29,7 @@ extension BlobResponder {
 struct CollectionPage {
   let collections: BlobStore.CollectionStatistics
   let passes: [BlobStore.RecentPass]
-  let verification: Verification.Look?
+  let verification: Verification.Progress?
   let tokenField: HTML?
   let now: UnixTime
 
@@ -85,7 +85,7 @@ struct CollectionPage {
     return "<h2>Verification</h2>\(outcome(of: verification, began))\(table)"
   }
 
-  private func outcome(of verification: Verification.Look, _ began: HTML) -> HTML {
+  private func outcome(of verification: Verification.Progress, _ began: HTML) -> HTML {
     if let failure = verification.failure {
       return "<p class=\"failure\" role=\"alert\">Begun \(began): \(failure)</p>"
     }

@@ -18,10 +18,10 @@ extension BlobResponder {
     return self.page("Overview", .overview, page.content)
   }
 
-  private func survey(of usage: BlobStore.UsageEstimate?, isAsked: Bool) async throws -> Surveys.Look? {
+  private func survey(of usage: BlobStore.UsageEstimate?, isAsked: Bool) async throws -> Surveys.Progress? {
     let isSmall = usage.map { $0.records <= OverviewPage.mostRecordsForSurvey } ?? true
     guard isAsked || isSmall else { return viewer.surveys.known(.init()) }
-    return try await viewer.surveys.look(at: .init(), of: cache)
+    return try await viewer.surveys.progress(of: .init(), in: cache)
   }
 }
 
@@ -32,7 +32,7 @@ struct OverviewPage {
   let collections: BlobStore.CollectionStatistics
   let passes: [BlobStore.RecentPass]
   let samples: [Samples.Sample]
-  let survey: Surveys.Look?
+  let survey: Surveys.Progress?
   let sizeLimit: Int64?
   let remote: RemoteCard?
   let now: UnixTime
@@ -148,7 +148,7 @@ struct OverviewPage {
       """
   }
 
-  static func progress(of survey: Surveys.Look, expected: Int64?) -> HTML {
+  static func progress(of survey: Surveys.Progress, expected: Int64?) -> HTML {
     if let failure = survey.failure { return "<p class=\"failure\" role=\"alert\">\(failure)</p>" }
     guard !survey.isWhole else { return "" }
     let examined = survey.result.examined

@@ -112,8 +112,8 @@ extension BlobResponder {
     guard case .key(let key) = try RecordReference(target.parameter) else {
       throw Refusal(400, "a payload is asked for by its key")
     }
-    let preconditions = try Preconditions(request.fields)
-    guard let found = try await look(at: BlobKey(key)) else { throw Refusal(404, "there is no such blob") }
+    let preconditions = try Preconditions(request.fields, now: now)
+    guard let found = try await openReader(for: BlobKey(key)) else { throw Refusal(404, "there is no such blob") }
     guard target.parameter("download") == nil, case .open(let reader) = found else {
       return try await answer(to: request, preconditions, with: found, as: nil)
     }

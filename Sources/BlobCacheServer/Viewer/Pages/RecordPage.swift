@@ -21,16 +21,15 @@ extension BlobResponder {
   private func inspect(
     _ reference: RecordReference, checkingUpTo byteCount: UInt64
   ) async throws -> RecordInspection {
-    let missing = Refusal(404, "there is no such record; it may have been removed since it was listed")
-    if case .key(let key) = reference {
-      guard let found = try await cache.inspectRecord(of: BlobKey(key), checkingUpTo: byteCount) else { throw missing }
-      return found
+    let found =
+      switch reference {
+      case .key(let key): try await cache.inspectRecord(of: BlobKey(key), checkingUpTo: byteCount)
+      case .file: try await cache.inspectRecord(inFile: FilePath(file(of: reference)), checkingUpTo: byteCount)
+      }
+    guard let found else {
+      throw Refusal(404, "there is no such record; it may have been removed since it was listed")
     }
-    do {
-      return try await cache.inspect(cache.directory.appending(try file(of: reference)), checkingUpTo: byteCount)
-    } catch let error as BlobStoreError where [.noSuchFileOrDirectory, .notDirectory].contains(error.errno) {
-      throw missing
-    }
+    return found
   }
 
   private func file(of reference: RecordReference) throws -> String {

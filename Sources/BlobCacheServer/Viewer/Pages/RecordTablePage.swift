@@ -9,10 +9,10 @@ extension BlobResponder {
     let usage = try await cache.usageEstimate()
     var page = RecordTablePage(query: query, notice: Self.notice(target), count: usage?.records, now: now)
     if let order = query.order {
-      let look = try await viewer.surveys.look(
-        at: .init(prefix: query.prefix, states: query.states), of: cache, anew: target.parameter("anew") != nil)
-      page.rows = look.result.first[order]?.rows ?? []
-      page.survey = look
+      let progress = try await viewer.surveys.progress(
+        of: .init(prefix: query.prefix, states: query.states), in: cache, anew: target.parameter("anew") != nil)
+      page.rows = progress.result.first[order]?.rows ?? []
+      page.survey = progress
     } else {
       var start = query.start
       if let percent = query.percent { start = try await cache.position(atShare: Double(percent) / 100) }
@@ -84,7 +84,7 @@ struct RecordTablePage {
   let now: UnixTime
   var rows: [RecordRow] = []
   var next: WalkPosition?
-  var survey: Surveys.Look?
+  var survey: Surveys.Progress?
 
   private var isAboutLocks: Bool { query.state == "locked" }
 

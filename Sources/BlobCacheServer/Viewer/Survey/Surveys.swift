@@ -10,7 +10,7 @@ final class Surveys: Sendable {
     var states = Set(RecordState.allCases)
   }
 
-  struct Look: Sendable {
+  struct Progress: Sendable {
     let result: SurveyResult
     let isWhole: Bool
     let failure: String?
@@ -23,6 +23,8 @@ final class Surveys: Sendable {
     var lastAsked = ContinuousClock.now
     var ended: ContinuousClock.Instant?
     var failure: String?
+
+    var progress: Progress { Progress(result: result, isWhole: ended != nil && failure == nil, failure: failure) }
 
     /// The validity of a result increases with the duration of its scan.
     var isKept: Bool {
@@ -48,23 +50,23 @@ final class Surveys: Sendable {
   private static let pageSize = 256
 
   /// Starts the scan if necessary, and returns its results after a short wait. With `anew`, it is repeated.
-  func look(at scope: Scope, of cache: BlobCache, anew: Bool = false) async throws -> Look {
+  func progress(of scope: Scope, in cache: BlobCache, anew: Bool = false) async throws -> Progress {
     begin(scope, cache, anew)
     let deadline = ContinuousClock.now + Self.wait
     while true {
       let walk = state.withLock { $0.walks[scope] }
       if let walk, walk.ended != nil || ContinuousClock.now >= deadline {
-        return Look(result: walk.result, isWhole: walk.ended != nil && walk.failure == nil, failure: walk.failure)
+        return walk.progress
       }
-      guard walk != nil else { return Look(result: SurveyResult(), isWhole: false, failure: nil) }
+      guard walk != nil else { return Progress(result: SurveyResult(), isWhole: false, failure: nil) }
       try await Task.sleep(for: .milliseconds(5))
     }
   }
 
-  func known(_ scope: Scope) -> Look? {
+  func known(_ scope: Scope) -> Progress? {
     state.withLock { state in
       state.walks[scope]?.lastAsked = .now
-      return state.walks[scope].map { Look(result: $0.result, isWhole: $0.ended != nil, failure: $0.failure) }
+      return state.walks[scope]?.progress
     }
   }
 

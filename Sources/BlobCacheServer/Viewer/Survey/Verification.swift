@@ -5,7 +5,7 @@ internal import Locks
 
 /// Verifies all records one after the other, so that it ends with the cache and other scans can make progress.
 final class Verification: Sendable {
-  struct Look: Sendable {
+  struct Progress: Sendable {
     fileprivate(set) var began: UnixTime
     fileprivate(set) var soundRecords: Int64 = 0
     fileprivate(set) var bytes: Int64 = 0
@@ -15,16 +15,16 @@ final class Verification: Sendable {
     fileprivate(set) var failure: String?
   }
 
-  private let look = Lock<Look?>(nil)
+  private let progress = Lock<Progress?>(nil)
   private static let mostShown = 200
   private static let pageSize = 64
 
-  var latest: Look? { look.withLock { $0 } }
+  var latest: Progress? { progress.withLock { $0 } }
 
   func begin(_ cache: BlobCache) {
-    let isNew = look.withLock { look in
-      if let look, !look.isOver, look.failure == nil { return false }
-      look = Look(began: cache.configuration.store.now())
+    let isNew = progress.withLock { progress in
+      if let progress, !progress.isOver, progress.failure == nil { return false }
+      progress = Progress(began: cache.configuration.store.now())
       return true
     }
     guard isNew else { return }
@@ -36,9 +36,9 @@ final class Verification: Sendable {
           for entry in page.entries { try await self.verify(entry, of: cache) }
           position = page.next
         }
-        look.withLock { $0?.isOver = true }
+        progress.withLock { $0?.isOver = true }
       } catch {
-        look.withLock { $0?.failure = Refusal(error).message }
+        progress.withLock { $0?.failure = Refusal(error).message }
       }
     }
   }
@@ -61,14 +61,14 @@ final class Verification: Sendable {
 
   private func add(_ row: RecordRow, byteCount: Int64) {
     let isBad = [.damaged, .unreadable].contains(row.state)
-    look.withLock { look in
-      look?.bytes.saturatingAdd(byteCount)
+    progress.withLock { progress in
+      progress?.bytes.saturatingAdd(byteCount)
       guard isBad else {
-        look?.soundRecords += 1
+        progress?.soundRecords += 1
         return
       }
-      look?.badFiles += 1
-      if (look?.firstBad.count ?? 0) < Self.mostShown { look?.firstBad.append(row) }
+      progress?.badFiles += 1
+      if (progress?.firstBad.count ?? 0) < Self.mostShown { progress?.firstBad.append(row) }
     }
   }
 }
