@@ -25,12 +25,19 @@
     var record = false
 
     @Option(
+      parsing: .unconditional,
+      help: ArgumentHelp("Refuse a larger object, which is held in memory; 1GiB if not given.", valueName: "size"))
+    var largest: ByteCount?
+
+    @Option(
       name: .shortAndLong, parsing: .unconditional,
       help: ArgumentHelp("The file, which is replaced as a whole; - for standard output.", valueName: "file"))
     var output: FilePath = "-"
 
     func answer(_ records: RemoteRecords, _ output: inout Output) async throws -> Answer {
       let key = BlobKey(key)
+      var records = records
+      if let largest { records.largestObject = largest.bytes }
       let found = record ? try await records.bytes(of: key) : try await records.load(key)?.payload
       guard let found else {
         StandardError.report("get \"\(key)\": \(records.engine.name) has no such blob")

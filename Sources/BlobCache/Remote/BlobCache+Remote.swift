@@ -24,6 +24,16 @@ extension BlobCache {
     return await remote.settled(key)
   }
 
+  /// Returns the header of the live object of a key in the remote tier, without its payload.
+  ///
+  /// Nothing is stored here. The payload is not checked, and neither is a seal.
+  ///
+  /// - Returns: The header, or `nil` without a readable tier, without a live object, or if the engine fails.
+  /// - Throws: `CancellationError`; `closed`.
+  package func remoteHeader(for key: BlobKey) async throws -> RecordHeader? {
+    try await openEngine().remoteHeader(of: key)
+  }
+
   /// Removes the records whose keys have a prefix, here and in the remote tier.
   ///
   /// The engine lists its names page by page, so the time depends on their number. `remove(prefix:)` removes only

@@ -56,7 +56,7 @@ extension CacheEngine {
     let history = try await condition(of: production)
     let own = try await ownHeader(of: key)
     guard !remote.isPending(key), let other = try await remote.header(of: key),
-      own.map({ other.lastUpdate > $0.lastUpdate }) ?? true
+      own.map({ remote.isNewer(other, than: $0) }) ?? true
     else { return nil }
     return try await fetch(key, from: remote, if: history)
   }
@@ -148,7 +148,7 @@ extension CacheEngine {
 }
 
 extension RecordHeader {
-  fileprivate func hasPayload(of other: RecordHeader) -> Bool {
+  func hasPayload(of other: RecordHeader) -> Bool {
     guard payloadSize == other.payloadSize else { return false }
     return payloadChecksum.map { $0 == other.payloadChecksum } ?? (lastUpdate == other.lastUpdate)
   }

@@ -30,8 +30,8 @@ extension CacheEngine {
   }
 
   /// Returns the blob of a lookup on disk or of the remote tier, or throws `damage` if both have no blob.
-  func load(_ key: BlobKey, after look: LookupResult, damage: BlobStoreError? = nil) async throws -> Blob? {
-    var found = look
+  func load(_ key: BlobKey, after lookup: LookupResult, damage: BlobStoreError? = nil) async throws -> Blob? {
+    var found = lookup
     if found.blob == nil {
       let stopwatch = observer.stopwatch()
       if let blob = try await fetch(key) {
@@ -146,6 +146,17 @@ extension CacheEngine {
     if case .failure(let error) = answer.result, !(error is AbsentRemotely) {
       store.configuration.logger.debug("\(key): not fetched: \(error)")
     }
+  }
+
+  /// Requests the header of the engine's object of a key that is missing here. Concurrent requests share one.
+  func remoteHeader(of key: BlobKey) async throws -> RecordHeader? {
+    guard let remote = remoteToAsk(for: key) else { return nil }
+    let answer = try await productions.answer(to: Production.Name(key: key, kind: .fetchHeader)) { _ in
+      guard let header = try await remote.liveHeader(of: key) else { throw AbsentRemotely() }
+      return Blob(key: key, payload: Data(), header: header, extendedData: nil)
+    }
+    // The requests have reported the error of an engine. Here, a missing answer is a missing header.
+    return try? answer.result.get().header
   }
 
   /// Fetches the engine's record of a key into the directory, piece by piece.

@@ -184,6 +184,25 @@ final class RemoteAccess: Sendable {
     }
   }
 
+  /// Requests the header of an object whose blob is not here, or returns `nil` if the object is absent or expired, or if
+  /// the header does not arrive in time. The update time is at most now.
+  func liveHeader(of key: BlobKey) async throws(CancellationError) -> RecordHeader? {
+    guard let place = requests.place(of: key), var header = note(try await requests.head(at: place), of: key) else {
+      return nil
+    }
+    let now = requests.environment.now()
+    header.updateTime = min(header.updateTime, UInt64(clamping: now.seconds))
+    return header.isExpired(at: now, defaultExpiration: 0) ? nil : header
+  }
+
+  /// Returns whether the engine's object is newer than the record here.
+  ///
+  /// A time in the future says nothing about an object with the same payload, which would be fetched each time.
+  func isNewer(_ other: RecordHeader, than own: RecordHeader) -> Bool {
+    let isAhead = other.lastUpdate > requests.environment.now()
+    return other.lastUpdate > own.lastUpdate && !(isAhead && own.hasPayload(of: other))
+  }
+
   /// Returns whether a blob of this size belongs in the engine. Other blobs are not revalidated.
   func takes(_ header: RecordHeader) -> Bool { tier.takes(Int64(clamping: header.payloadSize)) }
 
@@ -219,15 +238,21 @@ final class RemoteAccess: Sendable {
     listening.withLock { $0 = task }
   }
 
-  /// Waits a short while for pending changes, drops the rest, and closes the engine.
-  func close() async {
+  /// Waits for pending changes, drops the rest, and closes the engine.
+  ///
+  /// - Parameter flushTime: The longest time to wait for the changes, or `nil` for the tier's `flushesOnCloseFor`.
+  func close(flushingFor flushTime: Duration? = nil) async {
     guard !isClosed.exchange(true, ordering: .relaxed) else { return }
     listening.withLock { $0.take() }?.cancel()
-    let (changes, time, engine) = (changes, tier.flushesOnCloseFor, tier.engine)
+    let (changes, time, engine) = (changes, flushTime ?? tier.flushesOnCloseFor, tier.engine)
     // The only error is the timeout. Then the pending changes are dropped, and each is reported.
     try? await requests.deadline.run(first: time, progress: time, tier.engine.name) { _ in try await changes.drain() }
     requests.close()
-    changes.close()
+    let left = changes.close()
+    if left.stores + left.removals > 0 {
+      requests.environment.logger.error(
+        "closed before \(engine.name) had confirmed \(left.stores) stores and \(left.removals) removals")
+    }
     requests.counts.tell()
     // An engine that does not close in time continues to close in the background.
     try? await requests.deadline.run(first: time, progress: time, engine.name) { _ in await engine.close() }

@@ -22,12 +22,14 @@ public struct RemoteStatus: Hashable, Sendable, Codable {
   public internal(set) var requests: Int64 = 0
   /// The number of loads that the engine answered with a blob.
   public internal(set) var hits: Int64 = 0
-  /// The number of loads for which the engine had no record, or an expired one.
+  /// The number of loads for which the engine had no record or an expired one, or which it did not allow.
   public internal(set) var misses: Int64 = 0
   /// The number of loads that skipped the engine because the circuit breaker was open.
   public internal(set) var passedOver: Int64 = 0
-  /// The number of failed requests of every kind.
+  /// The number of failed requests of every kind, except for loads that the engine did not allow.
   public internal(set) var failures: Int64 = 0
+  /// The number of requests that the engine did not allow for their object.
+  public internal(set) var forbidden: Int64 = 0
   /// The number of objects that were not a valid record of their key.
   public internal(set) var damaged: Int64 = 0
   public internal(set) var uploads: Int64 = 0

@@ -94,9 +94,22 @@
         HTTPRequest(method: method, target: "\(settings.endpoint.path)/\(path)", fields: fields, body: body))
     }
 
+    /// Sends a request, and sends it again if the server does not know a credential whose file was replaced.
     func send(_ request: HTTPRequest) async throws -> HTTPAnswer {
+      let used = try await authorizationValue()
+      let answer = try await send(request, with: used)
+      guard answer.status == 401, used != nil else { return answer }
+      let kept = try await answer.keptInMemory(upTo: Self.longestFailure)
+      authorization.withLock { if $0?.value == used { $0 = nil } }
+      let fresh = try await authorizationValue()
+      return fresh == used ? kept : try await send(request, with: fresh)
+    }
+
+    private static let longestFailure = 1 << 12
+
+    private func send(_ request: HTTPRequest, with authorization: String?) async throws -> HTTPAnswer {
       var request = request
-      if let value = try await authorizationValue() { request.fields.add(name: "Authorization", value: value) }
+      if let authorization { request.fields.add(name: "Authorization", value: authorization) }
       return try await transport.send(request)
     }
 
@@ -129,7 +142,7 @@
     }
 
     func failure(_ answer: HTTPAnswer, _ method: String, _ object: RemoteName) async throws -> RemoteError {
-      let body = String(decoding: try await answer.bytes(upTo: 1 << 12), as: UTF8.self)
+      let body = String(decoding: try await answer.bytes(upTo: Self.longestFailure), as: UTF8.self)
       var (kind, advice) = HTTPFailure.meaning(
         of: answer.status, retryAfter: answer.retryAfter, credential: settings.credential, method: method,
         location: answer.field("Location"))

@@ -8,7 +8,7 @@ enum HTTPFailure {
     case 300..<400:
       (.refused, "the endpoint has moved\(location.map { " to \(withoutSecrets($0))" } ?? ""); set endpoint to that")
     case 401: (.refused, "the server does not know the caller; look at \(credential.setting)")
-    case 403: (.refused, "the server does not allow it; look at the rights of \(credential.setting)")
+    case 403: (.forbidden, "the server does not allow it; look at the rights of \(credential.setting)")
     case 408, 504: (.timedOut, "the server waited too long")
     case 409 where method == "PUT", 500 where method == "PUT":
       (.failed, "the server failed, or makes no collections; nginx needs create_full_put_path on (capability)")

@@ -1,5 +1,6 @@
 #if Remote
   public import BlobCache
+  internal import BlobRecord
   internal import Locks
 
   extension S3Engine {
@@ -8,10 +9,10 @@
     /// Conditions are used from then on if the server enforced them.
     public func capabilities(under prefix: RemoteName) async throws -> RemoteCapabilities {
       _ = try await list(prefix, page: nil)
-      return try await look(under: prefix)
+      return try await lookUpCapabilities(under: prefix)
     }
 
-    func look(under prefix: RemoteName) async throws -> RemoteCapabilities {
+    func lookUpCapabilities(under prefix: RemoteName) async throws -> RemoteCapabilities {
       var found = RemoteCapabilities()
       (found.lists, found.streams, found.largestObject) = (true, true, largestObject)
       found.removes = try await withProbe(under: prefix) { object in try await probe(object, &found) }
@@ -25,12 +26,15 @@
     private func probe(_ object: RemoteName, _ found: inout RemoteCapabilities) async throws {
       let bytes = ProbeObject.bytes
       let none = [(name: "if-none-match", value: "*")]
-      let first = try await put(bytes, as: object, none)
+      let first: ConditionalOutcome
+      do {
+        first = try await put(bytes, as: object, none)
+      } catch let error as RemoteError where error.kind == .failed || error.kind == .unsupported {
+        first = .unsupported
+      }
       if first == .unsupported {
+        try await checkPut(bytes, as: object)
         found.notes.append("PUT with If-None-Match is not supported.")
-        guard case .done = try await put(bytes, as: object, []) else {
-          throw RemoteError(.unsupported, "\(name): PUT is not supported; look at the endpoint")
-        }
       } else if case .refused = try await put(bytes, as: object, none) {
         found.conditionalPut = true
       } else {
@@ -44,17 +48,37 @@
       if try await head(object) != bytes.prefix(64) { found.notes.append("What is got is not what was put.") }
     }
 
+    /// Puts an object without conditions, as a store does.
+    ///
+    /// - Throws: `RemoteError`; `unsupported`, which names the setting, if a PUT succeeds only without a checksum.
+    private func checkPut(_ bytes: Data, as object: RemoteName) async throws {
+      let refusal: RemoteError
+      do {
+        guard try await put(bytes, as: object, []) != .done else { return }
+        refusal = RemoteError(.unsupported, "\(name): PUT is not supported; look at the endpoint")
+      } catch let error as RemoteError where [.failed, .unsupported].contains(error.kind) {
+        refusal = error
+      }
+      // The first refusal is reported if the second request fails too, for whatever reason.
+      let plain = settings.sendsChecksums ? try? await put(bytes, as: object, [], checksum: []) : nil
+      guard plain == .done else { throw refusal }
+      throw RemoteError(
+        .unsupported, "\(name): PUT with a checksum (x-amz-checksum-crc32) is not supported; set checksums=false")
+    }
+
     enum ConditionalOutcome: Equatable {
       case done
       case refused
       case unsupported
     }
 
-    /// - Throws: `RemoteError` for a failure other than that of the condition.
+    /// - Throws: `RemoteError` for any failure, except if the condition does not hold.
     func put(
-      _ bytes: Data, as object: RemoteName, _ conditions: [(name: String, value: String)]
+      _ bytes: Data, as object: RemoteName, _ conditions: [(name: String, value: String)],
+      checksum: [(name: String, value: String)]? = nil
     ) async throws -> ConditionalOutcome {
-      let answer = try await send("PUT", object, fields: conditions, body: .bytes(bytes))
+      let checksum = checksum ?? checksumFields(CRC32.checksum(of: bytes.bytes))
+      let answer = try await send("PUT", object, fields: conditions + checksum, body: .bytes(bytes))
       switch answer.status {
       case 200:
         try await answer.finish()

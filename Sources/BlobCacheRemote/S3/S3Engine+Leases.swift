@@ -50,7 +50,7 @@ internal import TextFormats
         can = seen
       } else {
         let end = object.string.lastIndex(of: "/") ?? object.string.startIndex
-        can = try await look(for: RemoteName(String(object.string[..<end])))
+        can = try await lookUpCapabilitiesOnce(for: RemoteName(String(object.string[..<end])))
       }
       guard can.leases else {
         throw RemoteError(.unsupported, "\(name) grants no leases: PUT does not heed If-None-Match (capability)")
@@ -59,18 +59,18 @@ internal import TextFormats
     }
 
     /// Coalesces concurrent probes and caches the result for one minute, including a failure.
-    private func look(for prefix: RemoteName) async throws -> RemoteCapabilities {
+    private func lookUpCapabilitiesOnce(for prefix: RemoteName) async throws -> RemoteCapabilities {
       let now = ContinuousClock.now
-      let (outcome, isNew) = leaseLook.withLock { look -> (Outcome<RemoteCapabilities>, Bool) in
-        if let look, now < look.end { return (look.outcome, false) }
+      let (outcome, isNew) = leaseLookup.withLock { lookup -> (Outcome<RemoteCapabilities>, Bool) in
+        if let lookup, now < lookup.end { return (lookup.outcome, false) }
         let outcome = Outcome<RemoteCapabilities>()
-        look = (outcome, now + .seconds(60))
+        lookup = (outcome, now + .seconds(60))
         return (outcome, true)
       }
       if isNew {
         Task {
           do {
-            outcome.end(.success(try await look(under: prefix)))
+            outcome.end(.success(try await lookUpCapabilities(under: prefix)))
           } catch {
             outcome.end(.failure(error))
           }

@@ -1,16 +1,46 @@
 #if Remote
   internal import BlobCache
+  internal import BlobRecord
   internal import NIOHTTP1
+  internal import Synchronization
   internal import TextFormats
 
   extension S3Engine {
+    /// Sends a request, and sends it again if the server refuses credentials that were replaced, or the time.
+    ///
     /// - Parameter fields: Header fields with lowercase names. Fields with the prefix `x-amz-` are signed.
     func send(
       _ method: String, _ object: RemoteName?, parameters: [(name: String, value: String)] = [],
       fields: [(name: String, value: String)] = [], body: HTTPRequest.Body = .none
     ) async throws -> HTTPAnswer {
-      let credentials = try await credentials.credentials(for: name)
-      let time = UTCTime(settings.now())
+      let used = try await credentials.credentials(for: name)
+      let answer = try await send(method, object, parameters, fields, body, by: used)
+      guard [400, 401, 403].contains(answer.status) else { return answer }
+      let kept = try await answer.keptInMemory(upTo: Self.longestFailure)
+      guard try await hasCorrected(read(kept), kept, used) else { return kept }
+      return try await send(method, object, parameters, fields, body, by: try await credentials.credentials(for: name))
+    }
+
+    private static let longestFailure = 1 << 16
+
+    /// Replaces refused credentials, or corrects the time. Returns `false` if this changes nothing.
+    private func hasCorrected(
+      _ failure: S3Failure, _ answer: HTTPAnswer, _ used: S3Credentials
+    ) async throws -> Bool {
+      if failure.concernsCredentials {
+        credentials.forget(used)
+        return try await credentials.credentials(for: name) != used
+      }
+      guard failure.concernsClock, let there = answer.field("Date").flatMap(HTTPDate.time) else { return false }
+      let offset = there.seconds - settings.now().seconds
+      return clockOffset.exchange(offset, ordering: .relaxed) != offset
+    }
+
+    private func send(
+      _ method: String, _ object: RemoteName?, _ parameters: [(name: String, value: String)],
+      _ fields: [(name: String, value: String)], _ body: HTTPRequest.Body, by credentials: S3Credentials
+    ) async throws -> HTTPAnswer {
+      let time = UTCTime(settings.now().advanced(bySeconds: clockOffset.load(ordering: .relaxed)))
       let endpoint = transport.endpoint
       let path = endpoint.path + (object.map { "/" + PercentEncoding.encoded($0.string, keepsSlashes: true) } ?? "")
       var fields = fields
@@ -48,7 +78,7 @@
     }
 
     private func read(_ answer: HTTPAnswer) async throws -> S3Failure {
-      S3Failure(status: answer.status, body: try await answer.bytes(upTo: 1 << 16))
+      S3Failure(status: answer.status, body: try await answer.bytes(upTo: Self.longestFailure))
     }
 
     private func error(
@@ -60,7 +90,7 @@
       let (kind, advice) = failure.meaning(
         settings, method, serverTime: answer.field("Date"), bucketRegion: answer.field("x-amz-bucket-region"),
         retryAfter: answer.retryAfter)
-      if case .refused = kind { credentials.forget() }
+      if case .refused = kind { credentials.forget(used) }
       let code = failure.code.isEmpty ? "" : " \(failure.code)"
       return RemoteError(kind, "\(name): \(method) of \(object) is answered \(answer.statusLine)\(code): \(advice)")
     }

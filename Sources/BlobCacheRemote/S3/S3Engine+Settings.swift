@@ -16,6 +16,10 @@ internal import TextFormats
       public var credentials: any S3CredentialSource
       /// The certificates for `https`.
       public var security = TransportSecurity()
+      /// A Boolean value that indicates whether uploads state the CRC-32 of their bytes, which some servers refuse.
+      ///
+      /// Without it, nothing checks the bytes of an unencrypted stream on its way. A load checks each record anyway.
+      public var sendsChecksums = true
       /// A Boolean value that indicates whether data may be sent unencrypted to other machines.
       public var allowsPlainHTTP = false
       /// The maximum number of open connections. Further requests wait for one of them.

@@ -2,6 +2,7 @@
   public import BlobCache
   internal import BlobRecord
   internal import Locks
+  internal import Synchronization
 
   /// A bucket of Amazon S3 or of a compatible server.
   ///
@@ -13,8 +14,10 @@
     let transport: HTTPTransport
     let signature: SignatureV4
     let credentials: CredentialCache
+    /// The seconds by which the server's clock is ahead, as it stated when it refused a request's time.
+    let clockOffset = Atomic<Int64>(0)
     let seen = Lock<RemoteCapabilities?>(nil)
-    let leaseLook = Lock<(outcome: Outcome<RemoteCapabilities>, end: ContinuousClock.Instant)?>(nil)
+    let leaseLookup = Lock<(outcome: Outcome<RemoteCapabilities>, end: ContinuousClock.Instant)?>(nil)
 
     /// Creates an engine without connecting to the server or reading credentials.
     ///
@@ -55,12 +58,17 @@
     }
 
     public func put(_ record: RemoteRecord, as name: RemoteName) async throws {
-      let checksum = Data([24, 16, 8, 0].map { UInt8(truncatingIfNeeded: record.checksum >> $0) }).base64EncodedString()
       let answer = try await send(
-        "PUT", name, fields: [("x-amz-checksum-crc32", checksum)],
-        body: record.bytes.map { .bytes($0) } ?? .record(record))
+        "PUT", name, fields: checksumFields(record.checksum), body: record.bytes.map { .bytes($0) } ?? .record(record))
       guard answer.status == 200 else { throw try await failure(answer, "PUT", name) }
       try await answer.finish()
+    }
+
+    /// Returns the field of an upload's CRC-32, or none if the settings turn it off.
+    func checksumFields(_ checksum: UInt32) -> [(name: String, value: String)] {
+      guard settings.sendsChecksums else { return [] }
+      let bytes = Data([24, 16, 8, 0].map { UInt8(truncatingIfNeeded: checksum >> $0) })
+      return [("x-amz-checksum-crc32", bytes.base64EncodedString())]
     }
 
     public func remove(_ name: RemoteName) async throws {

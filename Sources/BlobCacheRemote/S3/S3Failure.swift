@@ -37,10 +37,13 @@ struct S3Failure {
       )
     case "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "PermanentRedirect", "TemporaryRedirect":
       return (.refused, regionAdvice(settings, bucketRegion))
-    case "AccessDenied", "AllAccessDisabled", "AccountProblem", "Forbidden":
+    case "AllAccessDisabled", "AccountProblem":
+      return (.refused, "the account of the \(key) or the bucket \(settings.bucket) is disabled; ask its owner")
+    case "AccessDenied", "Forbidden":
       let absence = method == "GET" ? "; without s3:ListBucket an absent object is answered so" : ""
       return (
-        .refused, "the \(key) has no right to do this; look at its policy for the bucket \(settings.bucket)\(absence)"
+        Self.forbidden(method),
+        "the \(key) has no right to do this; look at its policy for the bucket \(settings.bucket)\(absence)"
       )
     case "ExpiredToken", "InvalidToken", "TokenRefreshRequired":
       return (.refused, "the session token is not taken, or has ended; look at the session token of the credentials")
@@ -50,7 +53,10 @@ struct S3Failure {
     case "EntityTooLarge": return (.unsupported, "the object is too large; lower the largest payload that goes there")
     case "KeyTooLongError":
       return (.unsupported, "the name is too long for the server; shorten the namespace or the key")
-    case "NotImplemented", "MethodNotAllowed": return (.unsupported, "the server lacks this capability")
+    case "NotImplemented", "MethodNotAllowed":
+      let checksum =
+        method == "PUT" ? "; some servers know no x-amz-checksum-crc32, which checksums=false leaves out" : ""
+      return (.unsupported, "the server lacks this capability\(checksum)")
     case "BadDigest", "InvalidDigest", "XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch":
       return (.failed, "the bytes changed on their way")
     default: break
@@ -59,11 +65,27 @@ struct S3Failure {
     case 301, 302, 307, 308: return (.refused, regionAdvice(settings, bucketRegion))
     case 400 where bucketRegion.map { $0 != settings.region } == true:
       return (.refused, regionAdvice(settings, bucketRegion))
+    case 403: return (Self.forbidden(method), "look at the credentials and their policy")
     default:
       let (kind, advice) = HTTPFailure.meaning(of: status, retryAfter: retryAfter, credential: .none, method: "GET")
-      return (kind, [401, 403].contains(status) ? "look at the credentials and their policy" : advice)
+      return (kind, status == 401 ? "look at the credentials and their policy" : advice)
     }
   }
+
+  /// The refusal may concern one object, unless the request was for a list.
+  private static func forbidden(_ method: String) -> RemoteError.Kind { method == "list" ? .refused : .forbidden }
+
+  /// A Boolean value that indicates whether newer credentials may be accepted.
+  var concernsCredentials: Bool {
+    let codes = [
+      "ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "UnrecognizedClientException",
+      "SignatureDoesNotMatch",
+    ]
+    return codes.contains(code) || code.isEmpty && status == 401
+  }
+
+  /// A Boolean value that indicates whether a request with another time may be accepted.
+  var concernsClock: Bool { code == "RequestTimeTooSkewed" }
 
   private func regionAdvice(_ settings: Settings, _ bucketRegion: String?) -> String {
     let there = document?["Region"] ?? bucketRegion

@@ -84,7 +84,7 @@ internal import TextFormats
       _ place: Substring, _ query: some StringProtocol, _ variable: (String) -> String?
     ) throws(RemoteSettingError) -> (Address, RemoteNamespace) {
       let options = try URLOptions(
-        query, known: common.union(["endpoint", "region", "style", "profile", "credentials-file"]))
+        query, known: common.union(["endpoint", "region", "style", "profile", "credentials-file", "checksums"]))
       let parts = place.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
       var settings = S3Engine.Settings(bucket: String(parts[0]))
       if options["profile"] != nil || options["credentials-file"] != nil {
@@ -101,6 +101,7 @@ internal import TextFormats
         }
         settings.style = style
       }
+      if options["checksums"] != nil { settings.sendsChecksums = try options.isTrue("checksums") }
       settings.security = try security(options, isEncrypted: settings.endpoint?.isEncrypted != false)
       settings.allowsPlainHTTP = try options.isTrue("insecure")
       _ = try settings.place()

@@ -81,6 +81,8 @@ enum SecretFile {
           unsafe bytes += piece[..<count]
           guard bytes.count <= maximumByteCount else { throw Errno.fileTooLarge }
         }
+        // Some editors write the byte order mark of UTF-8, which is no part of the text.
+        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes.removeFirst(3) }
         guard let text = String(validating: bytes, as: UTF8.self) else { throw Errno.illegalByteSequence }
         return text
       }

@@ -25,7 +25,11 @@
       case "WRONGPASS":
         return error(.refused, "does not know the user \(user) with this password; set user and password")
       case "NOPERM":
-        return error(.refused, "lets the user \(user) not do this; change the user's rights by ACL SETUSER (\(said))")
+        // Rights to keys are given by patterns, so another key may be allowed.
+        let isOfKey = text.contains("access a key") || text.contains("access one of the keys")
+        return error(
+          isOfKey ? .forbidden : .refused,
+          "lets the user \(user) not do this; change the user's rights by ACL SETUSER (\(said))")
       case "WRONGTYPE": return error(.damaged, "has a value of another program there, and no object (\(said))")
       case "LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN": return error(.throttled(nil), "asks for a pause (\(said))")
       case "CLUSTERDOWN": return error(.failed, "says that its cluster is down; look at CLUSTER INFO (\(said))")

@@ -8,6 +8,8 @@ final class MemoryEngine: RemoteEngine {
   /// A fault of a request.
   enum Fault: Sendable {
     case fail(RemoteError.Kind)
+    /// The request throws another error than the engine's.
+    case error(any Error)
     /// No bytes arrive, and the request reacts to cancellation.
     case hang
     /// No bytes arrive, and the request ignores cancellation.
@@ -75,6 +77,7 @@ final class MemoryEngine: RemoteEngine {
     if let holder { await holder(request) }
     switch fault {
     case .fail(let kind): throw RemoteError(kind, "\(name) was told to fail")
+    case .error(let error): throw error
     case .hang:
       try await Task.sleep(for: .seconds(1 << 20))
       return nil

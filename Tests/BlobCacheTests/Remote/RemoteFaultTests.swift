@@ -44,7 +44,8 @@ import Testing
 
   /// R3: a failure of the engine is a miss and an event; a load never throws it.
   @Test(arguments: [
-    RemoteError.Kind.unreachable, .timedOut, .refused, .throttled(nil), .throttled(.seconds(9)), .failed, .damaged,
+    RemoteError.Kind.unreachable, .timedOut, .refused, .forbidden, .throttled(nil), .throttled(.seconds(9)), .failed,
+    .damaged,
     .unsupported,
   ])
   func R3_aFailureIsAMiss(kind: RemoteError.Kind) async throws {
@@ -58,7 +59,8 @@ import Testing
     }
     #expect((error as? RemoteError)?.kind == kind)
     #expect(try await cache.load("key", orStore: { payload(3) }).payload == payload(3))
-    #expect(cache.remoteStatus?.failures ?? 0 >= 1)
+    let status = try #require(cache.remoteStatus)
+    #expect((kind == .forbidden ? status.forbidden : status.failures) >= 1)
   }
 
   /// T9: a store whose first try has failed waits for the next try, but not for a pause of the circuit breaker.
@@ -280,6 +282,31 @@ import Testing
     #expect(engine.isClosed)
   }
 
+  /// T21: `close` tells how many changes the engine has not confirmed: those that wait and those in progress.
+  @Test(arguments: [true, false]) func unconfirmedChangesAreLogged(isConfirmed: Bool) async throws {
+    let log = Log<String>()
+    let cache = try first.node(engine) {
+      $0.remote?.writing = .behind
+      $0.remote?.maxConcurrentChanges = 1
+      $0.store.logger = Logger(label: "test") { _ in WarningLog(log: log) }
+    }
+    for key in ["a", "b"] as [BlobKey] { try await cache.store(payload(1), for: key) }
+    try await until { engine.objects.count == 2 }
+    if !isConfirmed { engine.fault(.hang) }
+    for number in 0..<3 { try await cache.store(payload(1), for: BlobKey("\(number) key")) }
+    for key in ["a", "b"] as [BlobKey] { _ = try await cache.remove(key) }
+    try await cache.close(flushingRemoteFor: isConfirmed ? .seconds(300) : .milliseconds(1))
+    let message = "closed before memory://test had confirmed 3 stores and 2 removals"
+    #expect(log.all == (isConfirmed ? [] : [message]))
+    #expect(engine.isClosed)
+    let status = try #require(cache.remoteStatus)
+    if isConfirmed {
+      #expect(status.uploads == 5 && status.removals == 2 && status.droppedUploads + status.droppedRemovals == 0)
+    } else {
+      #expect(status.droppedRemovals == 2 && status.droppedUploads >= 2)
+    }
+  }
+
   /// R2: removals, and the calls after them, do not wait for an unreachable engine, however many there are.
   @Test(arguments: [MemoryEngine.Fault.fail(.failed), .hang]) func R2_removalsDoNotWait(
     fault: MemoryEngine.Fault
@@ -344,25 +371,12 @@ import Testing
     engine.hold { request in if case .put = request { await gate.wait() } }
     try await cache.store(payload(2), for: "other")
     try await until { engine.requests.last == .put("test/v1/ot/other") }
-    let writer = try await cache.openWriter(for: "key")
-    try await writer.append(payload(3))
-    try await writer.commit()
-    try cache.store.remove("key")
+    try await cache.storeAndLose(payload(3), for: "key")
     gate.open()
     try await until { cache.remoteStatus?.waitingChanges == 0 }
     cache.removeAllFromMemory()
     #expect(Array(engine.objects.keys) == ["test/v1/ot/other"])
     #expect(try await cache.load("key") == nil)
-  }
-
-  /// Slices of a remote object are not uploaded.
-  @Test func slicesDoNotGoThere() async throws {
-    let cache = try first.node(engine)
-    let origin = Origin(payload(5000))
-    let slices = try origin.slices(in: cache, sliceSize: 1000)
-    #expect(try await slices.read(0..<5000) == origin.bytes)
-    try await slices.remove()
-    #expect(engine.requests.isEmpty)
   }
 
   /// A blob that is visible while it is written removes the old blob, on the engine too.

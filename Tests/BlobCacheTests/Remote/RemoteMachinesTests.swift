@@ -166,7 +166,7 @@ import Testing
     try await one.store(payload(20), for: "key")
     try await until { try await other.load("key")?.payload == payload(20) }
     // The machine's own copies remain.
-    #expect(one.cachedBlob(for: "key")?.payload == payload(20))
+    #expect(one.blobInMemory(for: "key")?.payload == payload(20))
     _ = try await one.removeEverywhere("key")
     try await until { try await other.load("key") == nil }
   }

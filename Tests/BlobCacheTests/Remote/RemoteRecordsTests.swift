@@ -155,6 +155,37 @@ import Testing
     #expect(try await records(.sha256).page(prefix: "k", nil).entries.isEmpty)
   }
 
+  /// An object is held in memory, so that one without an end is refused, whether or not its size is stated.
+  @Test(arguments: [true, false]) func anObjectThatIsTooLargeIsRefused(isStated: Bool) async throws {
+    try await records().store(payload(100), for: "key", ttl: 60)
+    var records = RemoteRecords(SizelessEngine(engine, states: isStated), namespace: RemoteNamespace("test"))
+    records.now = { [clock = machine.clock] in clock.now }
+    records.largestObject = 164
+    #expect(try await records.load("key")?.payload == payload(100))
+    records.largestObject = 163
+    let error = await #expect(throws: RemoteError.self) { _ = try await records.load("key") }
+    #expect(error?.kind == .unsupported && error?.message.hasSuffix("is longer than 163 bytes") == true)
+  }
+
+  /// An engine that does not state the sizes of objects.
+  private struct SizelessEngine: RemoteEngine {
+    let engine: MemoryEngine
+    let states: Bool
+    var name: String { engine.name }
+
+    init(_ engine: MemoryEngine, states: Bool) { (self.engine, self.states) = (engine, states) }
+
+    func get(_ name: RemoteName) async throws -> RemoteObject? {
+      try await engine.get(name).map { RemoteObject(byteCount: states ? $0.byteCount : nil, pieces: $0.pieces) }
+    }
+
+    func put(_ record: RemoteRecord, as name: RemoteName) async throws { try await engine.put(record, as: name) }
+    func remove(_ name: RemoteName) async throws { try await engine.remove(name) }
+    func list(_ prefix: RemoteName, page: String?) async throws -> RemotePage { RemotePage(names: []) }
+    func capabilities(under prefix: RemoteName) async throws -> RemoteCapabilities { RemoteCapabilities() }
+    func close() async {}
+  }
+
   @Test func capabilitiesAreTheEngines() async throws {
     #expect(try await records().capabilities().lists)
   }

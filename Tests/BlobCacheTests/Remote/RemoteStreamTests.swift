@@ -138,7 +138,7 @@ import Testing
     #expect(bytes == payload(byteCount))
     #expect(reader.header.ttl == 60 && reader.header.lastUpdate == first.clock.now)
     #expect(try await cache.extendedData(for: "key") == Data([1, 2]))
-    #expect(cache.cachedBlob(for: "key") == nil)
+    #expect(cache.blobInMemory(for: "key") == nil)
     #expect(cache.remoteStatus?.hits == 1 && cache.remoteStatus?.loadedBytes == Int64(byteCount))
     #expect(engine.requests.filter { if case .put = $0 { true } else { false } }.count == 1)
     second.clock.advance(by: 41)
@@ -178,7 +178,7 @@ import Testing
   }
 
   /// A blob that is stored locally during the fetch is newer.
-  @Test func aStoreOvertakesWhatComes() async throws {
+  @Test func aStoreSupersedesWhatComes() async throws {
     try await first.node(engine).store(payload(2 << 20), for: "key")
     let gate = Latch()
     engine.hold { request in if case .get = request { await gate.wait() } }
@@ -247,6 +247,15 @@ import Testing
     seal.update(bytes.bytes)
     let digest = "ee73acc4b0239e533e9e7185f5802b5d7d248cf093597ee912d9821a07dead1b"
     #expect(seal.bytes == Data("BCSEAL01".utf8) + Data(digest.hexBytes))
+    // A key of one block of SHA-256 is used as it is, and a longer one is replaced by its digest.
+    for (count, digest) in [
+      (64, "46c74e7d6e8c092bbc41671282078f3b4e0249fcb31ced8993a8131212f553dd"),
+      (65, "bc4e4ac43c1b9e5b628f2a736bc6452b92eeb2c78b7dee67d966e4970a09644b"),
+    ] {
+      var seal = RecordSeal(try #require(RemoteSealKey(0..<UInt8(count))), of: RemoteName("a/b"))
+      seal.update(bytes.bytes)
+      #expect(seal.bytes.dropFirst(8) == Data(digest.hexBytes), "\(count)")
+    }
     #expect(!"\(try #require(RemoteSealKey(1...32)))".contains("1, 2"))
     #expect(RemoteSealKey(1...15) == nil)
   }

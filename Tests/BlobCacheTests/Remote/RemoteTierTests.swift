@@ -176,7 +176,7 @@ import Testing
   }
 
   /// T8: a fetch that is superseded by a store or a removal changes nothing in the directory.
-  @Test(arguments: [true, false]) func aFetchIsOvertaken(byStore: Bool) async throws {
+  @Test(arguments: [true, false]) func aFetchIsSuperseded(byStore: Bool) async throws {
     try await first.node(engine).store(payload(1), for: "key")
     let gate = Latch()
     engine.hold { request in if case .get = request { await gate.wait() } }
@@ -359,9 +359,27 @@ import Testing
     _ = try first.node(engine)
     try await cache.close()
   }
+
+  /// Slices of a remote object are not uploaded.
+  @Test func slicesDoNotGoThere() async throws {
+    let cache = try first.node(engine)
+    let origin = Origin(payload(5000))
+    let slices = try origin.slices(in: cache, sliceSize: 1000)
+    #expect(try await slices.read(0..<5000) == origin.bytes)
+    try await slices.remove()
+    #expect(engine.requests.isEmpty)
+  }
 }
 
 extension BlobCache {
+  /// Stores a blob in pieces, and removes its record as another program does, before the record is uploaded.
+  func storeAndLose(_ payload: Data, for key: BlobKey) async throws {
+    let writer = try await openWriter(for: key)
+    try await writer.append(payload)
+    try await writer.commit()
+    try store.remove(key)
+  }
+
   /// Waits until the latest change of a key has been sent to the tier.
   func remoteOutcome(of key: BlobKey) async -> RemoteOutcome? { await remoteSettled(key) }
 }

@@ -8,8 +8,10 @@ public struct RemoteError: Error, Sendable {
     case unreachable
     /// The engine did not answer before the timeout.
     case timedOut
-    /// The engine did not authenticate or authorize the caller, so a setting must be changed.
+    /// The engine refused the caller, whatever the object, so a setting must be changed.
     case refused
+    /// The engine refused this request for one object. Requests for other objects may succeed.
+    case forbidden
     /// The engine asks for a pause, of the given length if it is known.
     case throttled(Duration?)
     /// The engine failed, or its answer was unexpected.
@@ -24,8 +26,8 @@ public struct RemoteError: Error, Sendable {
   /// A description of the failure with the engine's name, without secrets.
   public let message: String
   public let cause: (any Error)?
-  /// A Boolean value that indicates whether no request was sent.
-  var wasNotTried = false
+  /// The kind of request whose circuit breaker is open, or `nil` if a request was sent.
+  var passedOver: RemoteRequests.Kind?
 
   public init(_ kind: Kind, _ message: String, cause: (any Error)? = nil) {
     self.kind = kind
@@ -42,7 +44,7 @@ public struct RemoteError: Error, Sendable {
   var mayPass: Bool {
     switch kind {
     case .unreachable, .timedOut, .throttled, .failed: true
-    case .refused, .damaged, .unsupported: false
+    case .refused, .forbidden, .damaged, .unsupported: false
     }
   }
 }

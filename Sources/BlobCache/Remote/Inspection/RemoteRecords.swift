@@ -13,6 +13,8 @@ package struct RemoteRecords: Sendable {
   /// The clock of `patience`; replaced in tests.
   package var clock: any Clock<Duration> = ContinuousClock()
   package var sealKey: RemoteSealKey?
+  /// The largest object that is read, in bytes, because it is held in memory. By default that of a cache's tier.
+  package var largestObject = Int64(1 << 30) + Int64(RemoteTier.overheadByteCount)
   package var now: @Sendable () -> UnixTime = { UnixTime(seconds: SystemClock.unixSeconds()) }
 
   package init(_ engine: any RemoteEngine, namespace: RemoteNamespace) {
@@ -36,14 +38,23 @@ extension RemoteRecords {
   package func name(of key: BlobKey) throws(KeyError) -> RemoteName { try namespace.place(of: key).name }
 
   /// Returns the unchecked bytes of a key's object.
+  ///
+  /// - Throws: `RemoteError`, with the kind `unsupported` for an object of more than `largestObject` bytes.
   package func bytes(of key: BlobKey) async throws -> Data? {
     let name = try name(of: key)
     return try await ask { pace in
       guard let object = try await engine.get(name) else { return nil }
+      func check(_ byteCount: Int64) throws(RemoteError) {
+        guard byteCount > largestObject else { return }
+        throw RemoteError(.unsupported, "\(engine.name): \(name) is longer than \(largestObject) bytes")
+      }
+      try check(object.byteCount ?? 0)
       var bytes = Data()
       for try await piece in object.pieces {
         pace.move()
         bytes.append(piece)
+        // The size may be unknown, and a body may have no end.
+        try check(Int64(bytes.count))
       }
       if let count = object.byteCount, count != Int64(bytes.count) {
         throw RemoteError(.unreachable, "\(engine.name): \(name) broke off after \(bytes.count) of \(count) bytes")

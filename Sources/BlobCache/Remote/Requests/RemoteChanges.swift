@@ -31,8 +31,18 @@ final class RemoteChanges: Sendable {
   fileprivate struct Attempt: PendingChange {
     let change: Change
     var failures = 0
+    /// The kind of request that the change makes next.
+    var kind: RemoteRequests.Kind
     var byteCost: Int { change.byteCount }
+
+    init(_ change: Change) {
+      self.change = change
+      kind = change.isRemoval ? .removal : .store
+    }
   }
+
+  /// The remaining times for which no store or no removal is sent, by the kinds that are paused.
+  fileprivate typealias Pauses = [RemoteRequests.Kind: Duration]
 
   fileprivate enum Awaited: Hashable {
     case pending(BlobKey)
@@ -45,13 +55,14 @@ final class RemoteChanges: Sendable {
   fileprivate struct State {
     var changes = LatestByKey<BlobKey, Attempt>()
     var waiters = WaitList<Waiter>()
-    /// The tickets of waiters by what they wait for. Some waiters may have left.
+    /// The tickets of waiters, by the awaited event. Some waiters may have left.
     var tickets: [Awaited: [WaitList<Waiter>.Ticket]] = [:]
     /// The changes that are retried after a delay, with the task that waits for the delay.
     var delayed: [BlobKey: Task<Void, Never>] = [:]
     var workers: [UInt64: Task<Void, Never>] = [:]
     var nextWorker: UInt64 = 0
-    var alarm: Task<Void, Never>?
+    /// The tasks that wait for the end of a pause, by the paused kind of request.
+    var alarms: [RemoteRequests.Kind: Task<Void, Never>] = [:]
     var isClosed = false
     /// Keys whose removal the engine did not accept, so that the engine's records of them must not be returned.
     var hidden: Set<BlobKey> = []
@@ -62,9 +73,12 @@ final class RemoteChanges: Sendable {
       return taken
     }
 
-    mutating func next() -> BlobKey? {
-      let delayed = delayed
-      return changes.next { delayed[$0] == nil }
+    mutating func next(_ pauses: Pauses) -> BlobKey? {
+      let (delayed, pending) = (delayed, changes)
+      return changes.next { key in
+        guard delayed[key] == nil, let attempt = pending.pendingChange(of: key) else { return false }
+        return pauses[attempt.kind] == nil
+      }
     }
 
     mutating func takeWaiters(for awaited: Awaited) -> [Waiter] {
@@ -75,8 +89,11 @@ final class RemoteChanges: Sendable {
       if let moved = tickets.removeValue(forKey: awaited) { tickets[other, default: []] += moved }
     }
 
-    mutating func takePostponed() -> [Waiter] {
-      changes.pendingKeys.flatMap { takeWaiters(for: .pending($0)) }
+    mutating func takePostponed(_ pauses: Pauses) -> [Waiter] {
+      changes.pendingKeys.flatMap { key in
+        guard let attempt = changes.pendingChange(of: key), pauses[attempt.kind] != nil else { return [Waiter]() }
+        return takeWaiters(for: .pending(key))
+      }
     }
 
     mutating func takeDrained() -> [Waiter] { changes.isEmpty ? takeWaiters(for: .drained) : [] }
@@ -113,7 +130,7 @@ final class RemoteChanges: Sendable {
       if givesWay, state.changes.pendingChange(of: key) != nil { return [] }
       // The new change supersedes the earlier one and takes over its waiters.
       _ = state.take(key)
-      state.changes.put(Attempt(change: change), for: key, keepsPlace: false)
+      state.changes.put(Attempt(change), for: key, keepsPlace: false)
       return state.dropExcess(byteLimit)
     }
     for dropped in dropped { drop(dropped) }
@@ -146,11 +163,12 @@ final class RemoteChanges: Sendable {
 
   /// Waits until the key's change is done, dropped or postponed. Cancellation of the task does not stop the change.
   func settled(_ key: BlobKey) async throws -> RemoteOutcome {
-    let isCircuitOpen = requests.pause != nil
+    let pauses = pauses
     return try await state.wait(in: \.waiters, for: ()) { state, ticket in
-      if let change = state.changes.pendingChange(of: key)?.change {
+      if let attempt = state.changes.pendingChange(of: key) {
         // A store is retried soon.
-        if isCircuitOpen || change.isRemoval && state.delayed[key] != nil { return .postponed }
+        let isLate = attempt.change.isRemoval && state.delayed[key] != nil
+        if isLate || pauses[attempt.kind] != nil { return .postponed }
         state.tickets[.pending(key), default: []].append(ticket)
       } else if state.changes.inProgress[key] != nil {
         state.tickets[.inProgress(key), default: []].append(ticket)
@@ -170,49 +188,66 @@ final class RemoteChanges: Sendable {
   }
 
   /// Drops the waiting changes, accepts no more, and cancels those in progress.
-  func close() {
-    let (dropped, drained, tasks) = state.withLock { state in
+  ///
+  /// - Returns: The numbers of keys whose latest change the engine has not confirmed.
+  func close() -> (stores: Int, removals: Int) {
+    let (left, dropped, drained, tasks) = state.withLock { state in
       state.isClosed = true
+      let left = state.changes.keys.compactMap { state.changes.latest(of: $0) }
+      let removals = left.count { $0.change.isRemoval }
       let dropped = state.changes.pendingKeys.compactMap { state.drop($0) }
-      defer { state.alarm = nil }
+      defer { state.alarms = [:] }
       return (
-        dropped, state.takeWaiters(for: .drained), Array(state.workers.values) + [state.alarm].compactMap(\.self)
+        (left.count - removals, removals), dropped, state.takeWaiters(for: .drained),
+        Array(state.workers.values) + Array(state.alarms.values)
       )
     }
     for task in tasks { task.cancel() }
     for dropped in dropped { drop(dropped) }
     for waiter in drained { waiter.continuation.resume(returning: .dropped) }
+    return left
   }
 }
 
 // MARK: - Carrying out
 
 extension RemoteChanges {
-  /// Starts a worker if a change is ready, or sets the alarm.
+  private var pauses: Pauses {
+    var pauses: Pauses = [:]
+    for kind in [RemoteRequests.Kind.store, .removal] { pauses[kind] = requests.pause(for: kind) }
+    return pauses
+  }
+
+  /// Starts a worker if a change is ready, or sets an alarm for each pause.
   private func wake() {
-    let pause = requests.pause
+    let pauses = pauses
     let postponed = state.withLock { state -> [Waiter] in
       guard !state.isClosed, state.changes.hasPending else { return [] }
-      if pause == nil, state.workers.count < mostWorkers, state.next() != nil {
+      if state.workers.count < mostWorkers, state.next(pauses) != nil {
         let number = state.nextWorker
         state.nextWorker += 1
         state.workers[number] = Task { await self.work(number) }
         return []
       }
       // A worker calls this again when it ends a change, and so does the task of a delay.
-      guard let pause else { return [] }
-      let postponed = state.takePostponed()
-      guard state.alarm == nil, state.workers.isEmpty else { return postponed }
-      state.alarm = Task { [clock = requests.tier.clock] in
-        // The only error of `sleep` is the cancellation by `close`.
-        guard (try? await clock.sleep(for: max(pause, .milliseconds(1)))) != nil else { return }
-        self.state.withLock { $0.alarm = nil }
-        self.wake()
+      let postponed = state.takePostponed(pauses)
+      guard state.workers.isEmpty else { return postponed }
+      for (kind, pause) in pauses where state.alarms[kind] == nil {
+        state.alarms[kind] = alarm(for: kind, after: pause)
       }
       return postponed
     }
     // A pause may be long, so no caller waits for its end.
     for waiter in postponed { waiter.continuation.resume(returning: .postponed) }
+  }
+
+  private func alarm(for kind: RemoteRequests.Kind, after pause: Duration) -> Task<Void, Never> {
+    Task { [clock = requests.tier.clock] in
+      // The only error of `sleep` is the cancellation by `close`.
+      guard (try? await clock.sleep(for: max(pause, .milliseconds(1)))) != nil else { return }
+      self.state.withLock { $0.alarms[kind] = nil }
+      self.wake()
+    }
   }
 
   private func work(_ number: UInt64) async {
@@ -230,9 +265,9 @@ extension RemoteChanges {
   }
 
   private func begin() -> (BlobKey, Attempt)? {
-    let pause = requests.pause
+    let pauses = pauses
     return state.withLock { state in
-      guard pause == nil, !state.isClosed, let key = state.next(), let begun = state.changes.begin(key) else {
+      guard !state.isClosed, let key = state.next(pauses), let begun = state.changes.begin(key) else {
         return nil
       }
       state.moveWaiters(from: .pending(key), to: .inProgress(key))
@@ -250,11 +285,16 @@ extension RemoteChanges {
       }
       end(key, .done)
     } catch {
-      if error.wasNotTried {
-        again(attempt, of: key, failures: attempt.failures)
+      if let kind = error.passedOver {
+        // A store of a record that no longer exists has become a removal, and waits until removals are no longer paused.
+        var attempt = attempt
+        attempt.kind = kind
+        again(attempt, of: key, after: .zero)
       } else if error.mayPass, attempt.change.isRemoval || attempt.failures == 0 {
         // A removal is retried until it succeeds, because the removed blob would otherwise return.
-        again(attempt, of: key, failures: attempt.failures + 1)
+        var next = attempt
+        next.failures += 1
+        again(next, of: key, after: requests.pauseAfter(next.failures))
       } else {
         requests.didDrop(key, isRemoval: attempt.change.isRemoval)
         if attempt.change.isRemoval { state.withLock { $0.hide(key) } }
@@ -264,10 +304,9 @@ extension RemoteChanges {
     }
   }
 
-  private func again(_ attempt: Attempt, of key: BlobKey, failures: Int) {
-    let delay = failures > attempt.failures ? requests.pauseAfter(failures) : .zero
+  private func again(_ attempt: Attempt, of key: BlobKey, after delay: Duration) {
     // A store is retried soon, so its waiters continue to wait.
-    let goesOn = !attempt.change.isRemoval && requests.pause == nil
+    let goesOn = !attempt.change.isRemoval && requests.pause(for: attempt.kind) == nil
     let (waiters, isClosed) = state.withLock { state -> ([Waiter], Bool) in
       state.changes.end(key)
       guard !state.isClosed else { return (state.takeWaiters(for: .inProgress(key)), true) }
@@ -276,7 +315,7 @@ extension RemoteChanges {
         state.moveWaiters(from: .inProgress(key), to: .pending(key))
         return ([], false)
       }
-      state.changes.put(Attempt(change: attempt.change, failures: failures), for: key, keepsPlace: false)
+      state.changes.put(attempt, for: key, keepsPlace: false)
       if goesOn { state.moveWaiters(from: .inProgress(key), to: .pending(key)) }
       if delay > .zero {
         state.delayed[key] = Task { [clock = requests.tier.clock] in

@@ -47,21 +47,25 @@ extension RemoteRequests {
   private func help<Result: Sendable>(
     with key: BlobKey, _ body: @escaping @Sendable () async throws -> Result
   ) async throws(CancellationError) -> Result? {
-    guard !isClosed.load(ordering: .relaxed), let ticket = helpBreaker.admit() else { return nil }
+    let breaker = breaker(for: .help)
+    guard !isClosed.load(ordering: .relaxed), let ticket = breaker.admit() else { return nil }
     let time = tier.deadlines.change
     do {
       let result = try await deadline.run(first: time, progress: time, tier.engine.name) { _ in try await body() }
       counts.change { $0.requests += 1 }
-      _ = helpBreaker.succeed()
+      breaker.succeed()
       return result
     } catch {
       guard !Task.isCancelled else {
-        helpBreaker.leave(ticket)
+        breaker.leave(ticket)
         throw CancellationError()
       }
+      switch RemoteError(anything: error, from: tier.engine.name).kind {
+      case .forbidden: breaker.succeed()
       // The breaker treats a missing capability like a refusal, which has the longest pause.
-      let kind = RemoteError(anything: error, from: tier.engine.name).kind
-      _ = helpBreaker.fail(kind == .unsupported ? .refused : kind, ticket)
+      case .unsupported: breaker.fail(.refused, ticket)
+      case let kind: breaker.fail(kind, ticket)
+      }
       counts.change { $0.requests += 1 }
       didFail(error, of: key)
       return nil

@@ -17,12 +17,22 @@ final class RemoteRequests: Sendable {
     let logger: Logger
   }
 
+  /// The kinds of request. Each has a circuit breaker, because an engine may fail for one of them alone.
+  enum Kind: Hashable, Sendable, CaseIterable {
+    /// A request for a record or for its header.
+    case load
+    case store, removal
+    /// A lease, or an announcement.
+    case help
+  }
+
   let tier: RemoteTier
   let environment: Environment
   /// The identity of this cache for the others that share the engine.
   let sender = "\(UInt64.random(in: 0 ... .max))"
-  /// The circuit breakers of loads, of changes, and of leases and announcements. Each kind of request can fail alone.
-  let (breaker, changeBreaker, helpBreaker): (CircuitBreaker, CircuitBreaker, CircuitBreaker)
+  private let breakers: [Kind: CircuitBreaker]
+  /// The kinds of request of which a forbidden one has been logged.
+  let loggedForbidden = Lock<Set<Kind>>([])
   let deadline: Deadline
   let counts: RemoteCounts
   let isClosed = Atomic(false)
@@ -31,19 +41,25 @@ final class RemoteRequests: Sendable {
     self.tier = tier
     self.environment = environment
     counts = RemoteCounts(of: environment.store)
-    func makeBreaker() -> CircuitBreaker {
-      CircuitBreaker(tier.breaker, now: environment.monotonicNow, jitter: tier.jitter)
-    }
-    (breaker, changeBreaker, helpBreaker) = (makeBreaker(), makeBreaker(), makeBreaker())
+    breakers = Dictionary(
+      uniqueKeysWithValues: Kind.allCases.map {
+        ($0, CircuitBreaker(tier.breaker, now: environment.monotonicNow, jitter: tier.jitter))
+      })
     deadline = Deadline(clock: tier.clock)
   }
 
   var status: RemoteStatus {
     var status = counts.status
     status.engine = tier.engine.name
-    status.condition = breaker.condition
-    status.changeCondition = changeBreaker.condition
+    status.condition = breaker(for: .load).condition
+    let conditions = [Kind.store, .removal].map { breaker(for: $0).condition }
+    status.changeCondition = [.leftAlone, .tried].first { conditions.contains($0) } ?? .inUse
     return status
+  }
+
+  func breaker(for kind: Kind) -> CircuitBreaker {
+    guard let breaker = breakers[kind] else { preconditionFailure("each kind of request has a circuit breaker") }
+    return breaker
   }
 
   func place(of key: BlobKey) -> RemotePlace? {
@@ -56,11 +72,11 @@ final class RemoteRequests: Sendable {
     }
   }
 
-  var isCircuitOpen: Bool { breaker.pause != nil }
+  var isCircuitOpen: Bool { pause(for: .load) != nil }
   func didPassOver() { counts.change { $0.passedOver += 1 } }
 
-  /// The remaining time for which no change is sent, or `nil` if one may be sent.
-  var pause: Duration? { changeBreaker.pause }
+  /// The remaining time for which no request of a kind is sent, or `nil` if one may be sent.
+  func pause(for kind: Kind) -> Duration? { breaker(for: kind).pause }
 
   func close() { isClosed.store(true, ordering: .relaxed) }
 
@@ -90,10 +106,9 @@ extension RemoteRequests {
       // The reported size is limited, because it is not checked yet.
       payload.reserveCapacity(Int(min(max(object.byteCount ?? 0, 0), 1 << 22)))
       let end = try await self.receive(object, at: place, pace) { payload.append($1) }
-      return end.map {
-        ReceivedRecord(
-          header: $0.header, payload: payload, extendedData: $0.extendedData, modified: object.modified)
-      }
+      guard let end, let header = self.settled(end.header, modified: object.modified) else { return nil }
+      return ReceivedRecord(
+        header: header, payload: payload, extendedData: end.extendedData, modified: object.modified)
     }
   }
 
@@ -105,17 +120,11 @@ extension RemoteRequests {
       var writer: Writer?
       do {
         let end = try await self.receive(object, at: place, pace) { header, piece in
-          do {
-            let open = if let writer { writer } else { try await openWriter(header) }
-            writer = open
-            if !piece.isEmpty { try await open.append(piece) }
-          } catch {
-            throw UnkeptRecord(cause: error)
-          }
+          try await Self.append(piece, to: &writer) { try await openWriter(header) }
         }
-        if let end, let writer {
+        if let end, let writer, let header = self.settled(end.header, modified: object.modified) {
           return ReceivedFile(
-            header: end.header, writer: writer, extendedData: end.extendedData, modified: object.modified)
+            header: header, writer: writer, extendedData: end.extendedData, modified: object.modified)
         }
         await writer?.giveUp()
         return nil
@@ -123,6 +132,21 @@ extension RemoteRequests {
         await writer?.giveUp()
         throw error
       }
+    }
+  }
+
+  /// Appends a piece to a writer, which is opened for the first piece.
+  ///
+  /// - Throws: `UnkeptRecord`, because the engine did not cause a failure of the writer.
+  private static func append<Writer: ReceivedPayloadWriter>(
+    _ piece: Data, to writer: inout Writer?, orOpen open: () async throws -> Writer
+  ) async throws(UnkeptRecord) {
+    do {
+      let opened = if let writer { writer } else { try await open() }
+      writer = opened
+      if !piece.isEmpty { try await opened.append(piece) }
+    } catch {
+      throw UnkeptRecord(cause: error)
     }
   }
 
@@ -137,6 +161,18 @@ extension RemoteRequests {
       }
       return header
     }
+  }
+
+  /// Returns a header whose update time is at most now, or `nil` if its record is then expired.
+  ///
+  /// A machine whose clock is ahead stores records that other machines would keep too long. The time at which the
+  /// engine stored the object is then the best estimate, because the copies of a later fetch must expire too.
+  private func settled(_ header: RecordHeader, modified: UnixTime?) -> RecordHeader? {
+    let now = environment.now()
+    guard header.lastUpdate > now else { return header }
+    var header = header
+    header.updateTime = UInt64(clamping: min(now, modified ?? now).seconds)
+    return header.isExpired(at: now, defaultExpiration: 0) ? nil : header
   }
 
   private func load<Record: Sendable>(
@@ -164,6 +200,7 @@ extension RemoteRequests {
     about place: RemotePlace,
     _ body: @escaping @Sendable (any RemoteEngine, Deadline.Pace) async throws -> Record?
   ) async throws(CancellationError) -> Answer<Record> {
+    let breaker = breaker(for: .load)
     guard !isClosed.load(ordering: .relaxed), let ticket = breaker.admit() else {
       didPassOver()
       return .unknown
@@ -185,8 +222,12 @@ extension RemoteRequests {
         breaker.leave(ticket)
         throw CancellationError()
       }
-      let failure = note(error, of: place.key, breaker, ticket)
-      return failure.kind == .damaged ? .damaged : .unknown
+      return switch note(error, of: place.key, .load, ticket).kind {
+      case .damaged: .damaged
+      // Amazon S3 answers so for an absent object if the caller may not list the bucket.
+      case .forbidden: .nothing
+      default: .unknown
+      }
     }
   }
 
@@ -238,118 +279,6 @@ extension RemoteRequests {
 /// An error of storing a received record on this machine.
 private struct UnkeptRecord: Error {
   let cause: any Error
-}
-
-// MARK: - Changes
-
-extension RemoteRequests {
-  func put(_ record: RemoteRecord, of key: BlobKey) async throws(RemoteError) {
-    guard let place = place(of: key) else { return }
-    try await change(key, byteCount: record.byteCount) { try await $0.put(record, as: place.name) }
-    counts.change { counts in
-      counts.uploads += 1
-      counts.uploadedBytes += Int64(record.payloadByteCount)
-    }
-    environment.tell(CacheEvent(.uploaded, key, byteCount: record.payloadByteCount))
-    announce(key, checksum: record.payloadChecksum)
-  }
-
-  /// Uploads the directory's current record of a key, or removes the object of a missing record if `removes` is set.
-  func putFromDirectory(_ key: BlobKey, orRemove removes: Bool) async throws(RemoteError) {
-    guard let place = place(of: key) else { return }
-    let record: RemoteRecord?
-    do {
-      let reader = try await environment.reads.run { [store = environment.store] _ in
-        try store.openReader(for: key, touching: false, isLoad: false)
-      }
-      if let reader, !tier.takes(reader.byteCount) { return }
-      if let reader {
-        let file = RemotePayloadFile(reader: reader, lane: environment.reads)
-        record = try await RemoteRecord(
-          file, defaultExpiration: environment.defaultExpiration, to: place, sealedBy: tier.sealKey)
-      } else {
-        record = nil
-      }
-    } catch {
-      throw RemoteError(.unsupported, "\(key) cannot be read here: \(error)", cause: error)
-    }
-    guard let record else {
-      if removes { try await remove(key) }
-      return
-    }
-    try await put(record, of: key)
-  }
-
-  func remove(_ key: BlobKey) async throws(RemoteError) {
-    guard let place = place(of: key) else { return }
-    try await change(key, byteCount: 0) { try await $0.remove(place.name) }
-    counts.change { $0.removals += 1 }
-    announce(key, checksum: nil)
-  }
-
-  private func change(
-    _ key: BlobKey, byteCount: Int, _ body: @escaping @Sendable (any RemoteEngine) async throws -> Void
-  ) async throws(RemoteError) {
-    guard !isClosed.load(ordering: .relaxed), let ticket = changeBreaker.admit() else {
-      var error = RemoteError(.unreachable, "\(tier.engine.name) has failed, and is left alone for a while")
-      error.wasNotTried = true
-      throw error
-    }
-    let (engine, times) = (tier.engine, tier.deadlines)
-    let time = times.change + times.perMebibyte * Double(byteCount) / Double(1 << 20)
-    do {
-      try await deadline.run(first: time, progress: time, engine.name) { _ in try await body(engine) }
-      counts.change { $0.requests += 1 }
-      noteSuccess(changeBreaker)
-    } catch {
-      guard !Task.isCancelled else {
-        changeBreaker.leave(ticket)
-        throw RemoteError(.failed, "the cache was closed before \(engine.name) had \(key)", cause: error)
-      }
-      throw note(error, of: key, changeBreaker, ticket)
-    }
-  }
-}
-
-// MARK: - Failures
-
-extension RemoteRequests {
-  private func noteSuccess(_ breaker: CircuitBreaker) {
-    // The level is that of the earlier message that the engine is skipped.
-    if breaker.succeed() { environment.logger.warning("\(tier.engine.name) answers again") }
-  }
-
-  private func note(
-    _ error: any Error, of key: BlobKey, _ breaker: CircuitBreaker, _ ticket: CircuitBreaker.Ticket
-  ) -> RemoteError {
-    var failure = RemoteError(anything: error, from: tier.engine.name)
-    if let here = (failure.cause ?? error) as? BlobStoreError {
-      // The record to upload could not be read here.
-      failure = RemoteError(.unsupported, "\(key) cannot be read here: \(here)", cause: here)
-    }
-    counts.change { counts in
-      counts.requests += 1
-      counts.failures += 1
-      if failure.kind == .damaged { counts.damaged += 1 }
-    }
-    if failure.kind == .damaged || failure.kind == .unsupported {
-      // The engine itself is available.
-      noteSuccess(breaker)
-      environment.logger.warning("\(failure)")
-    } else if breaker.fail(failure.kind, ticket) {
-      environment.logger.log(
-        level: failure.kind == .refused ? .error : .warning, "\(failure); it is left alone for a while")
-    }
-    environment.tell(CacheEvent(.remoteFailed(failure), key))
-    return failure
-  }
-
-  func didDrop(_ key: BlobKey, isRemoval: Bool) {
-    counts.change { counts in
-      if isRemoval { counts.droppedRemovals += 1 } else { counts.droppedUploads += 1 }
-    }
-    environment.tell(CacheEvent(.remoteChangeDropped, key))
-  }
 }
 
 extension Deadline {

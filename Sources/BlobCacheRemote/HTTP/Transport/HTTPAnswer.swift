@@ -11,6 +11,8 @@
     private let response: HTTPClientResponse
     private let transport: HTTPTransport
     private let upload: Upload?
+    /// The body, if it has been read.
+    private var kept: Data?
 
     init(_ response: HTTPClientResponse, from transport: HTTPTransport, to upload: Upload?) {
       self.response = response
@@ -32,8 +34,16 @@
       return object
     }
 
+    /// Reads at most a prefix of the body, discards the rest, and returns the answer with that prefix as its body.
+    func keptInMemory(upTo limit: Int) async throws -> Self {
+      var answer = self
+      answer.kept = try await bytes(upTo: limit)
+      return answer
+    }
+
     /// Reads at most a prefix of the body, and discards the rest.
     func bytes(upTo limit: Int) async throws -> Data {
+      if let kept { return kept.prefix(limit) }
       defer { upload?.close() }
       var bytes = Data()
       do {

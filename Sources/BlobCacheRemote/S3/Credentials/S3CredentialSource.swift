@@ -49,7 +49,7 @@ public struct FixedCredentials: S3CredentialSource {
   public func credentials() -> S3Credentials { value }
 }
 
-/// The credentials of the environment, or otherwise those of the shared file.
+/// The credentials of the environment, or of the shared file if the environment has none.
 public struct StandardCredentials: S3CredentialSource {
   private let file = SharedFileCredentials()
 
@@ -76,7 +76,7 @@ public struct StandardCredentials: S3CredentialSource {
 }
 
 extension S3CredentialSource where Self == StandardCredentials {
-  /// The credentials of the environment, or otherwise those of the shared file.
+  /// The credentials of the environment, or of the shared file if the environment has none.
   public static var standard: Self { StandardCredentials() }
 }
 
@@ -173,7 +173,8 @@ final class CredentialCache: Sendable {
     return value
   }
 
-  func forget() { known.withLock { $0 = nil } }
+  /// Forgets refused credentials, unless they were replaced in the meantime.
+  func forget(_ refused: S3Credentials) { known.withLock { if $0?.value == refused { $0 = nil } } }
 }
 
 /// A profile of the credentials file of AWS tools, `~/.aws/credentials`.
@@ -226,8 +227,7 @@ public struct SharedFileCredentials: S3CredentialSource {
   private static func entries(of profile: String, in text: String) -> [String: String]? {
     var entries: [String: String]?
     var isWanted = false
-    for line in text.split(whereSeparator: \.isNewline).map({ $0.trimmed }) where !line.isEmpty {
-      if line.hasPrefix("#") || line.hasPrefix(";") { continue }
+    for line in text.split(whereSeparator: \.isNewline).map({ withoutComment($0) }) where !line.isEmpty {
       if line.hasPrefix("["), line.hasSuffix("]") {
         isWanted = line.dropFirst().dropLast().trimmed == profile
         if isWanted { entries = entries ?? [:] }
@@ -236,5 +236,22 @@ public struct SharedFileCredentials: S3CredentialSource {
       }
     }
     return entries
+  }
+
+  /// Returns a trimmed line without its comment, which begins with `#` or `;` at its start, or after a space or a `]`.
+  ///
+  /// A value may contain these characters elsewhere.
+  private static func withoutComment(_ line: some StringProtocol) -> String {
+    let text = line.trimmed
+    let isSection = text.hasPrefix("[")
+    var previous: Character = " "
+    for index in text.indices {
+      let character = text[index]
+      if "#;".contains(character), previous.isWhitespace || isSection && previous == "]" {
+        return text[..<index].trimmed
+      }
+      previous = character
+    }
+    return text
   }
 }

@@ -159,6 +159,7 @@ import Testing
       (["--remote-mode", "readOnly"], "--remote: is missing"),
       (["--remote", "s3://bucket", "--remote-revalidate", "0"], "--remote-revalidate: it must be"),
       (["--remote", "s3://bucket", "--remote-rewrite", "soon"], "--remote-rewrite: it must be"),
+      (["--remote", "s3://bucket", "--remote-flush", "0"], "--remote-flush: it must be"),
     ])
   func aMistakeIsRefused(options: [String], reason: String) async throws {
     let start = try await Programs.run([FleetNode.program, "/nonexistent/cache", "--listen", "127.0.0.1:0"] + options)
@@ -174,6 +175,7 @@ import Testing
       (#""remote": "s3://bucket", "remoteMode": "both""#, "remoteMode: it must be readWrite"),
       (#""remoteWriting": "through""#, "remote: is missing"),
       (#""remote": "s3://bucket", "remoteAnnounce": true"#, "remoteAnnounce: s3://bucket carries no announcements"),
+      (#""remote": "s3://bucket", "remoteFlush": "soon""#, "remoteFlush: it must be"),
       (#""remote": "s3://bucket", "remoteSealKey": "/nonexistent/key""#, "remoteSealKey: /nonexistent/key"),
       (#""remote": []"#, "remote: must be a text"),
     ])

@@ -142,9 +142,12 @@ import Testing
 
   @Test(arguments: [
     ("GET /healthz HTTP/1.1\r\n\r\n", 400), ("GET /healthz HTTP/1.1\r\nHost: example.com\r\n\r\n", 421),
-    ("GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+    ("GET http://localhost/healthz HTTP/1.1\r\nHost: example.com\r\n\r\n", 200),
+    ("GET http://example.com/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 421),
+    ("PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\n\r\n", 411),
+    ("BREW /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\n\r\n", 501),
     ("CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
-    ("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+    ("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", 204),
     ("GET /healthz HTTP/1.1\r\nHost: localhost\r\nExpect: more\r\n\r\n", 417),
     ("PATCH /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
     ("PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9223372036854775808\r\n\r\n", 413),
@@ -156,12 +159,25 @@ import Testing
     #expect(try connection.answer().status == status)
   }
 
-  @Test(arguments: ["one field", "many fields", "target"]) func aHeadThatIsTooLargeIsRefused(kind: String) throws {
+  /// The target has a limit of its own, so that each key can be sent, and a longer one is told so.
+  @Test(arguments: [(17_000, 201), (65_536, 201), (65_537, 414), (80_000, 414)])
+  func aKeyMayBeLong(byteCount: Int, status: Int) throws {
+    let connection = try server.connect()
+    let key = String(repeating: "k", count: byteCount)
+    try connection.send("PUT /v1/blobs/\(key) HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx")
+    #expect(try connection.answer().status == status)
+  }
+
+  @Test(arguments: ["one field", "fields", "many fields", "target"]) func aHeadThatIsTooLargeIsRefused(
+    kind: String
+  ) throws {
     let connection = try server.connect()
     let long = String(repeating: "x", count: 20_000)
     let text =
       switch kind {
       case "one field": "GET /healthz HTTP/1.1\r\nHost: localhost\r\nA: \(long)\r\n\r\n"
+      case "fields":
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\nA: \(long.prefix(9000))\r\nB: \(long.prefix(9000))\r\n\r\n"
       case "target": "GET /v1/blobs/\(long)\(long)\(long)\(long)\(long) HTTP/1.1\r\nHost: localhost\r\n\r\n"
       default:
         "GET /healthz HTTP/1.1\r\nHost: localhost\r\n"

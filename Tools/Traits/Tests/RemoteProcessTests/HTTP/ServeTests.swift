@@ -55,7 +55,7 @@ import Testing
     }
     #expect(read == nil)
     let reader = try await failure("blobcache_reader") { try await $0.put(record, as: Self.name) }
-    #expect(reader?.kind == .refused)
+    #expect(reader?.kind == .forbidden)
     #expect(reader?.message.contains("look at the rights of token-file") == true, "\(String(describing: reader))")
     for token in [nil, "blobcache_another"] as [String?] {
       let unknown = try await failure(token) { _ = try await $0.get(Self.name) }

@@ -26,13 +26,14 @@ import Testing
         403, "RequestTimeTooSkewed", .refused,
         "20261126T194530Z here, Thu, 26 Nov 2026 20:45:30 GMT there; set the clock"
       ),
-      (403, "AccessDenied", .refused, "its policy for the bucket covers"),
+      (403, "AccessDenied", .forbidden, "its policy for the bucket covers"),
+      (403, "AllAccessDisabled", .refused, "is disabled"), (403, "AccountProblem", .refused, "is disabled"),
       (400, "ExpiredToken", .refused, "session token"),
       (503, "SlowDown", .throttled(nil), "pause"),
       (400, "RequestTimeout", .timedOut, "too slow"),
       (400, "EntityTooLarge", .unsupported, "too large"),
       (400, "KeyTooLongError", .unsupported, "too long"),
-      (501, "NotImplemented", .unsupported, "capability"),
+      (501, "NotImplemented", .unsupported, "capability"), (501, "NotImplemented", .unsupported, "checksums=false"),
       (400, "BadDigest", .failed, "changed on their way"),
       (500, "InternalError", .failed, "the server failed"),
       (404, "NoSuchKey", .failed, ""),
@@ -46,7 +47,9 @@ import Testing
   @Test(arguments: [("GET", true), ("PUT", false), ("DELETE", false), ("list", false)])
   func aMissMayNeedTheRightToList(method: String, isTold: Bool) {
     let found = meaning(403, "<Error><Code>AccessDenied</Code></Error>", method: method)
-    #expect(found.kind == .refused && found.advice.contains("s3:ListBucket") == isTold)
+    // A list concerns no single object.
+    #expect(
+      found.kind == (method == "list" ? .refused : .forbidden) && found.advice.contains("s3:ListBucket") == isTold)
   }
 
   @Test(
@@ -70,7 +73,7 @@ import Testing
 
   @Test(
     arguments: [
-      (403, .refused), (401, .refused), (429, .throttled(.seconds(7))), (503, .throttled(.seconds(7))),
+      (403, .forbidden), (401, .refused), (429, .throttled(.seconds(7))), (503, .throttled(.seconds(7))),
       (504, .timedOut),
       (501, .unsupported), (413, .unsupported), (507, .failed), (502, .failed), (418, .failed),
     ] as [(Int, RemoteError.Kind)])

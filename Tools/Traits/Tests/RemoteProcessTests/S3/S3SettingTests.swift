@@ -63,10 +63,22 @@ struct S3SettingTests {
     }
   }
 
-  @Test(arguments: [-3600, 3600] as [Int64]) func aClockThatIsWrong(by seconds: Int64) async throws {
-    try await expect(.refused, "; set the clock") { settings in
+  /// The server states its time when it refuses that of a request.
+  @Test(arguments: [-3600, 3600] as [Int64]) func aClockThatIsWrongIsCorrected(by seconds: Int64) async throws {
+    let wrong = { (settings: inout S3Engine.Settings) in
       settings.now = { UnixTime(seconds: Int64(Date().timeIntervalSince1970) + seconds) }
     }
+    let record = try await Records().inFile(Records.bytes(3_000_000, seed: 4))
+    let object = RemoteName("settings/clock\(seconds)")
+    #expect(try await failure(wrong) { try await $0.put(record, as: object) } == nil)
+    let bytes = try await record.collected()
+    let read = try await failure(wrong) { engine in
+      let found = try await engine.bytes(of: object)
+      #expect(found == bytes)
+    }
+    #expect(read == nil)
+    #expect(try await failure(wrong) { _ = try await $0.capabilities(under: object) } == nil)
+    #expect(try await failure(wrong) { try await $0.remove(object) } == nil)
   }
 
   @Test func nothingListens() async throws {
@@ -101,7 +113,7 @@ struct S3SettingTests {
     let record = try Records().inMemory(Data("x".utf8))
     #expect(try await failure(reader) { _ = try await $0.get(RemoteName("settings/none")) } == nil)
     let found = try await failure(reader) { try await $0.put(record, as: Self.name) }
-    #expect(found?.kind == .refused)
+    #expect(found?.kind == .forbidden)
     #expect(
       found?.message.contains("AKREADER has no right to do this; look at its policy for the bucket cache") == true)
   }

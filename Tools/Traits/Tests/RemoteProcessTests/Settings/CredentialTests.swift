@@ -108,6 +108,21 @@ import Testing
     await #expect(throws: RemoteSettingError.self) { try await read(try file(Self.shared, mode: 0o644), nil, [:]) }
   }
 
+  /// The file may begin with a byte order mark, and comments may follow its sections and values.
+  @Test(arguments: ["\n", "\r\n"]) func commentsAndAMarkAreNoValues(lineEnd: String) async throws {
+    let lines = [
+      "\u{FEFF}[default] # of all", "aws_access_key_id = AK1 ; of the team", "aws_secret_access_key = S#K;1=\t# here",
+      "  ; indented", "[other];of some", "aws_access_key_id=AK2", "aws_secret_access_key=#SK2", "aws_session_token = ;",
+    ]
+    let path = try file(lines.joined(separator: lineEnd))
+    func read(_ profile: String) async throws -> S3Credentials {
+      try await SharedFileCredentials(path, profile: profile) { [:] }.credentials()
+    }
+    #expect(try await read("default") == S3Credentials(accessKey: "AK1", secretKey: "S#K;1="))
+    #expect(try await read("other") == S3Credentials(accessKey: "AK2", secretKey: "#SK2"))
+    #expect(try await Secret.file(try file("\u{FEFF}token\n")).text() == "token")
+  }
+
   @Test func aSecretFileHasOneLine() async throws {
     #expect(try await Secret.file(try file("  token \nmore")).text() == "token")
     await #expect(throws: RemoteSettingError.self) { try await Secret.file(try file("\n")).text() }
@@ -192,7 +207,10 @@ import Testing
     #expect(try await key() == "AK1")
     clock.now.seconds += 1
     #expect(try await key() == "AK2")
-    cache.forget()
+    // Another caller may have replaced the refused credentials already.
+    cache.forget(S3Credentials(accessKey: "AK1", secretKey: "SK"))
+    #expect(try await key() == "AK2")
+    cache.forget(S3Credentials(accessKey: "AK2", secretKey: "SK"))
     source.expiry = clock.now.advanced(bySeconds: 100)
     #expect(try await key() == "AK3")
     clock.now.seconds += 39

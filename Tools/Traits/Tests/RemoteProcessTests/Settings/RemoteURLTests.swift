@@ -41,6 +41,15 @@ import Testing
     await engine.close()
   }
 
+  @Test(arguments: [("", true), ("?checksums=true", true), ("?checksums=false", false)])
+  func checksumsAreSentUnlessTurnedOff(query: String, isSent: Bool) async throws {
+    let engine = try #require(try engine("s3://covers\(query)").engine as? S3Engine)
+    #expect(engine.settings.sendsChecksums == isSent)
+    await engine.close()
+    #expect(throws: RemoteSettingError.self) { try RemoteURL("s3://covers?checksums=off") }
+    #expect(throws: RemoteSettingError.self) { try RemoteURL("https://covers.example?checksums=false") }
+  }
+
   @Test func theRegionIsTheEnvironmentsElse() async throws {
     for (variables, region) in [
       ([:], "us-east-1"), (["AWS_DEFAULT_REGION": "eu-west-2"], "eu-west-2"),
@@ -103,7 +112,7 @@ import Testing
     ("valkey://localhost?region=a", "region", "those are"),
     ("covers", "URL", "begins with s3://"), ("s3://", "bucket", "no name of a bucket"),
     ("ftp://covers", "URL", "no engine for ftp"), ("s3://covers#a", "URL", "fragment"),
-    ("s3://covers?regoin=eu", "regoin", "those are ca, cert, credentials-file, endpoint"),
+    ("s3://covers?regoin=eu", "regoin", "those are ca, cert, checksums, credentials-file, endpoint"),
     ("s3://covers?region=a&region=b", "region", "twice"), ("s3://covers?region", "region", "no value"),
     ("s3://covers?region=%4", "region", "escape"), ("s3://covers?region=a/b", "region", "no region"),
     ("s3://co vers", "bucket", "no name of a bucket"), ("s3://covers?style=virtual", "style", "path or host"),

@@ -89,7 +89,7 @@ struct ValkeyAccessTests {
     #expect(failure?.message.contains("ACL SETUSER") == true)
     let ann = try await engine { ($0.user, $0.password) = ("ann", .fixed("annpass")) }
     let outside = await error(ann) { _ = try await $0.get(RemoteName("other/v1/a")) }
-    #expect(outside?.kind == .refused)
+    #expect(outside?.kind == .forbidden)
   }
 
   @Test func theRightsOfTheSpecificationAreEnough() async throws {

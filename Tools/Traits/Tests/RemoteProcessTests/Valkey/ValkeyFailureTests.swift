@@ -11,6 +11,10 @@ import Testing
     ("NOAUTH Authentication required.", RemoteError.Kind.refused, "set user and password"),
     ("DENIED Redis is running in protected mode because protected mode is enabled", .refused, "protected-mode"),
     ("WRONGPASS invalid username-password pair or user is disabled.", .refused, "the user ann"),
+    ("NOPERM No permissions to access a key", .forbidden, "ACL SETUSER"),
+    (
+      "NOPERM this user has no permissions to access one of the keys used as arguments", .forbidden, "ACL SETUSER"
+    ),
     ("NOPERM User ann has no permissions to run the 'set' command", .refused, "ACL SETUSER"),
     (
       "ERR AUTH <password> called without any password configured for the default user.", .refused,
