@@ -69,7 +69,7 @@ let package = Package(
     .executableTarget(
       name: "blobcache-serve",
       dependencies: [
-        "BlobCacheServer", "BlobCacheRemote", "BlobCacheCommands", "BlobCache", "BlobStore", "Posix",
+        "BlobCacheServer", "BlobCacheRemote", "BlobCacheCommands", "BlobCache", "BlobStore", "Posix", "Locks",
         .product(name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Server"])),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["Server"])),

@@ -106,12 +106,15 @@ extension BlobCache {
   /// later. Closing a closed cache has no effect, and a concurrent second call waits for the first.
   ///
   /// - Throws: `writeFailed` as in `flush`, to the first caller; the cache is closed nevertheless.
-  public func close() async throws {
+  public func close() async throws { try await close(flushingRemoteFor: nil) }
+
+  /// Closes the cache like `close()`, with another time to wait for the remote tier than `flushesOnCloseFor`.
+  package func close(flushingRemoteFor time: Duration?) async throws {
     let (task, isFirst) = closing.withLock { task in
       if let task { return (task, false) }
       isOver.store(true, ordering: .relaxed)
       // A separate task, because a cancelled caller must still close its cache.
-      let first = Task { [engine] in await engine.close() }
+      let first = Task { [engine] in await engine.close(flushingRemoteFor: time) }
       task = first
       return (first, true)
     }
@@ -122,12 +125,12 @@ extension BlobCache {
 
 extension CacheEngine {
   /// Closes one of the caches that use the engine.
-  fileprivate func close() async -> Result<Void, any Error> {
+  fileprivate func close(flushingRemoteFor time: Duration?) async -> Result<Void, any Error> {
     // This precedes the release, so that a concurrent release of another cache does not end the threads.
     let result = await settled()
     if CacheRegistry.release(self) {
       // Pending uploads may still have to read the directory.
-      await remote?.close()
+      await remote?.close(flushingFor: time)
       shutDown()
       await departed()
     }

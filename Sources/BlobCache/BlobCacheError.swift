@@ -17,7 +17,7 @@ public struct BlobCacheError: Error, Sendable {
   public struct Code: Hashable, Sendable, CustomStringConvertible {
     private enum Kind: String {
       case closed, invalidConfiguration, noCacheDirectory, undecodableValue, unencodableValue, writeFailed
-      case recursiveProduction, noThread, writerEnded, invalidRange, sizeMismatch, overtaken
+      case recursiveProduction, noThread, writerEnded, invalidRange, sizeMismatch, superseded
     }
 
     private let kind: Kind
@@ -46,7 +46,7 @@ public struct BlobCacheError: Error, Sendable {
     /// A closure has fetched more or fewer bytes than requested.
     public static let sizeMismatch = Code(.sizeMismatch)
     /// The key was stored or removed while a stream of it began.
-    public static let overtaken = Code(.overtaken)
+    public static let superseded = Code(.superseded)
 
     public var description: String { kind.rawValue }
   }

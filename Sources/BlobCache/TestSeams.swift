@@ -62,7 +62,7 @@ extension CacheSlices {
   /// The number of reads that wait for these fetches, including reads ahead.
   package var fetchWaiterCount: Int { object.flights.waiterCount }
   /// The number of reads that wait while another read looks up which version is stored.
-  package var lookWaiterCount: Int { object.agreement.waitingCount }
+  package var lookupWaiterCount: Int { object.agreement.waitingCount }
 }
 
 extension Lane {

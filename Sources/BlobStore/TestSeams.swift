@@ -29,7 +29,7 @@ extension CollectionSchedule {
       stripes.checkInvariants()
       guard let open = try root.opened() else { return }
       open.checkInvariants()
-      guard let control = open.openedControlFile, let walk = try walk() else { return }
+      guard let control = open.openedControlFile, let walk = try Records(self).walk() else { return }
       var present = BlobStore.UsageEstimate()
       while let item = try walk.next() {
         if case .record(let entry) = item { present = present + BlobStore.UsageEstimate(entry.size) }

@@ -90,19 +90,19 @@ extension MemoryCache {
   /// Returns the value of a key without counting a use or a hit; O(1) expected.
   @inlinable
   public func peek(_ key: Key) -> Value? {
-    look(key) { state, slot in unsafe state.slots.contents[Int(slot)].value }
+    lookUp(key) { state, slot in unsafe state.slots.contents[Int(slot)].value }
   }
 
   /// Returns a Boolean value that indicates whether a live value exists, without counting a use. O(1) expected.
   @inlinable
   public func contains(_ key: Key) -> Bool {
-    look(key) { _, _ in true } ?? false
+    lookUp(key) { _, _ in true } ?? false
   }
 
   /// Returns the value of a key with its cost and times, without counting a use. O(1) expected.
   @inlinable
   public func entry(forKey key: Key) -> Entry? {
-    look(key) { state, slot in state.entry(slot) }
+    lookUp(key) { state, slot in state.entry(slot) }
   }
 
   /// Accesses a value by `value(forKey:)` and `setValue(_:forKey:)` with default arguments; `nil` removes it.
@@ -119,7 +119,7 @@ extension MemoryCache {
   }
 
   @inlinable
-  func look<Result: Sendable>(
+  func lookUp<Result: Sendable>(
     _ key: Key, _ body: @Sendable (borrowing ShardState<Key, Value>, Slot) -> Result
   ) -> Result? {
     let hash = Self.hash(key)
@@ -163,7 +163,7 @@ extension MemoryCache {
     if deadline != .max { startTimer() }
     deliver(removed)
     if !outcome.isWithinLimits { evictRest(hash, sparing: outcome.entry) }
-    if outcome.hasGrown { lookAtMemory() }
+    if outcome.hasGrown { checkMemory() }
     return outcome.isKept
   }
 }
@@ -266,7 +266,7 @@ extension MemoryCache {
 
   /// Frees memory before the control group reaches its limit.
   @usableFromInline
-  func lookAtMemory() {
+  func checkMemory() {
     if let pressure = configuration.pressureMonitor.currentPressure() { respond(to: pressure) }
   }
 

@@ -58,7 +58,8 @@ import Testing
       #expect((0..<4).map { quarter in salts[quarter].map(hexadecimal) } == chunk.manifest.salts)
       let end = chunk.manifest.records.map { $0.offset + $0.byteCount }.max()
       #expect(
-        Self.word(chunk.tableEntry, at: PackLayout.TableEntry.endOffset, as: UInt32.self) == end.map(UInt32.init))
+        Self.word(chunk.tableEntry, at: PackLayout.TableEntry.inFlightOffset + 4, as: UInt32.self)
+          == end.map(UInt32.init))
     }
     // The salts of the free chunk before the first one, of the first one and of the second.
     expected["pack/checkpoint-salts"] = CheckpointLayout.coverOffset(

@@ -58,7 +58,7 @@ import Testing
         + (hasMemory ? ["--memory"] : []) + seeded("looksThatNeverWaitAreLinearizableToo, memory: \(hasMemory)"))
     #expect(output.exitStatus == 0, "\(output.errors)")
     #expect(output.count("violations") == 0)
-    #expect(output.count("looks") > 100 || !SystemCall.hasCachedLooks)
+    #expect(output.count("looks") > 100 || !SystemCall.hasCachedLookups)
   }
 
   /// A run at full size measures the durations.

@@ -26,7 +26,7 @@ public struct BlobCacheTool: ParsableCommand {
   ]
 
   /// The version of the package.
-  private static let version = "1.0.0"
+  private static let version = "0.9.0"
 
   public init() {}
 

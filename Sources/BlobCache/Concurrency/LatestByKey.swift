@@ -106,9 +106,14 @@ private struct KeyQueue<Key: Sendable>: Sendable {
 
   mutating func remove(_ number: UInt64) { keys[number] = nil }
 
-  /// - Complexity: O(*n*) for *n* numbers before the result, including removed keys.
+  /// - Complexity: O(*n*) for *n* numbers before the result, including removed keys; O(*k* log *k*) for *k* keys if far
+  ///   more numbers than keys remain, because an early key stays.
   mutating func first(where isIncluded: (Key) -> Bool) -> (key: Key, number: UInt64)? {
     while start < end, keys[start] == nil { start += 1 }
+    if (end - start) / 16 > keys.count {
+      for (number, key) in keys.sorted(by: { $0.key < $1.key }) where isIncluded(key) { return (key, number) }
+      return nil
+    }
     var number = start
     while number < end {
       if let key = keys[number], isIncluded(key) { return (key, number) }

@@ -158,7 +158,7 @@ extension CacheEngine {
   /// Yields after each run of lookups on the caller's thread, so that a task that only loads does not keep the thread
   /// for more than 32 of them, some hundred microseconds with small blobs.
   func giveWay() async {
-    let count = cachedLookCount.wrappingAdd(1, ordering: .relaxed).newValue
+    let count = cachedLookupCount.wrappingAdd(1, ordering: .relaxed).newValue
     if count.isMultiple(of: UInt32(Self.longestRun)) { await Task.yield() }
   }
 

@@ -34,7 +34,7 @@ final class CacheEngine: Sendable {
   let schedule = Lock<CollectionSchedule?>(nil)
 
   /// The number of lookups on disk on callers' threads.
-  let cachedLookCount = Atomic<UInt32>(0)
+  let cachedLookupCount = Atomic<UInt32>(0)
 
   let tenant: DirectoryTenant
   var shutdownLatch: ShutdownLatch { tenant.shutdownLatch }

@@ -1,6 +1,7 @@
+package import BlobRecord
 internal import BlobStore
-internal import Logging
 internal import Locks
+internal import Logging
 
 /// A generation without a change in progress; blobs read in it are valid while the generation is current.
 struct GenerationStamp: Equatable, Sendable {
@@ -150,4 +151,40 @@ extension OwnGenerations.State {
     if pages[page].isEmpty { pages[page] = [UInt32](repeating: 0, count: OwnGenerations.pageCount) }
     pages[page][slot % OwnGenerations.pageCount] &+= 1
   }
+}
+
+/// Detects whether a key's payload may have changed, in this process or another one.
+///
+/// A payload that was read between two equal stamps is the key's payload as long as the stamp is the same.
+package struct PayloadWatch: Sendable {
+  /// A state of a key's payload.
+  package struct Stamp: Equatable, Sendable {
+    fileprivate let generation: GenerationStamp
+  }
+
+  private let engine: CacheEngine
+  private let key: BlobKey
+  private let digest: UInt64
+
+  fileprivate init(_ key: BlobKey, _ engine: CacheEngine) throws {
+    self.engine = engine
+    self.key = key
+    digest = try engine.store.path(of: key, for: "load").digest
+  }
+
+  /// Returns the current stamp, or `nil` if a change is in progress or changes cannot be detected.
+  ///
+  /// - Complexity: No system call, except for a few once a second.
+  package func stamp() -> Stamp? {
+    // A staged blob changes no generation until it is written.
+    guard engine.staging?.blob(for: key) == nil else { return nil }
+    return engine.generations.stamp(of: digest).map(Stamp.init)
+  }
+}
+
+extension BlobCache {
+  /// Returns a watch of a key's payload.
+  ///
+  /// - Throws: `invalidKey` for a key that cannot be stored; `closed`.
+  package func payloadWatch(of key: BlobKey) throws -> PayloadWatch { try PayloadWatch(key, try openEngine()) }
 }

@@ -51,7 +51,7 @@ extension MemoryEntry {
   func answersAtOnce(_ hit: MemoryHit) -> Bool { place.answersAtOnce(hit, ofDigest: digest, in: stamp.shared) }
 
   /// Copies the current values of `use`, which only increase.
-  func lookAtUse() {
+  func checkUse() {
     guard use.update > updateSeconds.load(ordering: .acquiring) else { return }
     // The deadline is stored first, because a thread that reads the new update time must not read the old deadline.
     deadlineSeconds.max(use.deadline.seconds, ordering: .relaxed)

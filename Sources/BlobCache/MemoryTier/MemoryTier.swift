@@ -51,7 +51,7 @@ final class MemoryTier: Sendable {
     let now = now()
     let moment = touches.moment(at: now)
     let isNoted = cached.isNoted(in: moment)
-    if !isNoted { cached.lookAtUse() }
+    if !isNoted { cached.checkUse() }
     guard now <= cached.deadline else { return findExpired(cached) }
     let hit = MemoryHit(byteCount: Int(cached.blob.header.payloadSize), isUse: touching, at: now)
     guard cached.answersAtOnce(hit) || answers(hit, with: cached) else { return .outdated }

@@ -88,7 +88,7 @@ final class LoadTally: Sendable {
   }
 
   func tell(_ answer: ProductionTable.Answer, isAcceptable: (Blob) -> Bool) {
-    switch (answer.production.look, answer.result) {
+    switch (answer.production.firstLookup, answer.result) {
     case (.hit(let tier), .success(let blob)) where isAcceptable(blob):
       tell(CacheEvent(.hit(tier), key, byteCount: blob.payload.count))
     // A failed read of the disk was already reported.

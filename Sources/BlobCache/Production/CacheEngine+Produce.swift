@@ -14,7 +14,7 @@ extension CacheEngine {
     var found = try await lookUp(key, touching: touching)
     if found.blob == nil, let blob = try await fetch(key) { found = LookupResult(blob: blob, tier: .remote) }
     let isFound = found.blob.map(request.isAcceptable) ?? false
-    production.look = isFound ? .hit(found.tier) : .miss
+    production.firstLookup = isFound ? .hit(found.tier) : .miss
     tally.tell(found, isAcceptable: isFound)
     if isFound, let blob = found.blob {
       if isAged(blob, request.options) { refresh(request) }
@@ -184,7 +184,7 @@ extension CacheEngine {
   ///
   /// - Parameter patience: The time to wait for the lock before producing without it.
   func inTurn<Result>(
-    of key: BlobKey, waitingAtMost patience: Duration, lookAgain: () async throws -> Result?,
+    of key: BlobKey, waitingAtMost patience: Duration, lookUpAgain: () async throws -> Result?,
     orProduce produce: () async throws -> Result
   ) async throws -> Result {
     let deadline = ContinuousClock.now + patience
@@ -193,13 +193,13 @@ extension CacheEngine {
       if let release = try await lanes.writes.run({ _ in try self.store.tryProductionLock(of: key) }) {
         defer { release() }
         // Another may have had the lock until just now.
-        if let found = try await lookAgain() { return found }
+        if let found = try await lookUpAgain() { return found }
         return try await produce()
       }
       guard ContinuousClock.now < deadline else { return try await produce() }
       try await Task.sleep(for: pause)
       pause = min(pause * 2, .milliseconds(100))
-      if let found = try await lookAgain() { return found }
+      if let found = try await lookUpAgain() { return found }
     }
   }
 }

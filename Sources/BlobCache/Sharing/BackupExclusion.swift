@@ -3,10 +3,6 @@ internal import Logging
 internal import Synchronization
 internal import SystemPackage
 
-#if canImport(Darwin)
-  internal import Foundation
-#endif
-
 /// Excludes the directory from backups, once, after the first store.
 final class BackupExclusion: Sendable {
   private let store: BlobStore

@@ -54,7 +54,7 @@ final class DirectoryTenant: RootHolder {
     let place = Place(directory: directory)
     if let other = enter(place) {
       // The check makes the other engine release a directory that is no longer at its path.
-      other.state.withLock { $0.store }?.lookAtRoot()
+      other.state.withLock { $0.store }?.checkRoot()
       if let other = enter(place) {
         throw BlobStoreError(
           rootIsTaken:

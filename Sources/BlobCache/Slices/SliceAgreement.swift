@@ -14,7 +14,7 @@ final class SliceAgreement: Sendable {
     var hasAgreed = false
     var history: KeyHistory?
     /// The time until which the last lookup is valid, if there was one.
-    var nextLook: UnixTime?
+    var nextLookup: UnixTime?
     var life: Int64 = 0
   }
 
@@ -50,7 +50,7 @@ extension SliceAgreement {
   func prepare(_ options: SliceOptions) async throws {
     let life = life(options)
     if isRecent(life) { return }
-    try await turnstile.pass { if !isRecent(life) { _ = try await look(options) } }
+    try await turnstile.pass { if !isRecent(life) { _ = try await lookUp(options) } }
   }
 
   /// Returns whether slices may be stored: the manifest is this version's, and lives as long as they will.
@@ -58,7 +58,7 @@ extension SliceAgreement {
     if let answer = try knownAnswer(options) { return answer }
     return try await turnstile.pass {
       if let answer = try knownAnswer(options) { return answer }
-      return try await look(options)
+      return try await lookUp(options)
     }
   }
 
@@ -72,7 +72,7 @@ extension SliceAgreement {
 
   private func isRecent(_ life: Int64) -> Bool {
     let now = engine.store.configuration.now()
-    return isOutdated || state.withLock { state in state.nextLook.map { now < $0 && life <= state.life } ?? false }
+    return isOutdated || state.withLock { state in state.nextLookup.map { now < $0 && life <= state.life } ?? false }
   }
 
   /// Returns the life of a slice in seconds after its store or its last use.
@@ -81,30 +81,30 @@ extension SliceAgreement {
   }
 }
 
-// MARK: - Looks
+// MARK: - Lookups
 
 extension SliceAgreement {
-  private struct Look: Sendable {
+  private struct Lookup: Sendable {
     let history: KeyHistory?
     let manifest: Data?
     let expiry: UnixTime
   }
 
   /// Looks up the manifest, replaces it if necessary, and returns whether it is now this version's.
-  private func look(_ options: SliceOptions) async throws -> Bool {
+  private func lookUp(_ options: SliceOptions) async throws -> Bool {
     let life = life(options)
     var replaced: SliceLayout?
     while !isOutdated {
-      let look = try await engine.lanes.reads.run { [self] queueTime in try find(queueTime) }
+      let lookup = try await engine.lanes.reads.run { [self] queueTime in try find(queueTime) }
       let now = engine.store.configuration.now()
-      if look.manifest == layout.manifest {
-        if look.expiry >= now.advanced(bySeconds: life.saturatingAdding(life / 2)) {
-          note(look, at: now, life)
+      if lookup.manifest == layout.manifest {
+        if lookup.expiry >= now.advanced(bySeconds: life.saturatingAdding(life / 2)) {
+          note(lookup, at: now, life)
           // This removes slices that another process has stored since their removal.
           if let replaced { try await engine.removeSlices(of: replaced) }
           return true
         }
-      } else if let manifest = look.manifest, let other = SliceLayout(key: layout.key, manifest: manifest) {
+      } else if let manifest = lookup.manifest, let other = SliceLayout(key: layout.key, manifest: manifest) {
         if state.withLock({ $0.hasAgreed }) {
           setOutdated()
           break
@@ -114,7 +114,7 @@ extension SliceAgreement {
         replaced = other
       }
       let hasFailed = try await engine.lanes.writes.run { [self] queueTime in
-        try !put(insteadOf: look.manifest, options, queueTime: queueTime)
+        try !put(insteadOf: lookup.manifest, options, queueTime: queueTime)
       }
       if hasFailed {
         note(nil, at: now, life)
@@ -126,12 +126,12 @@ extension SliceAgreement {
   }
 
   /// Looks up the manifest. Blocks.
-  private func find(_ queueTime: Duration) throws -> Look {
+  private func find(_ queueTime: Duration) throws -> Lookup {
     let store = engine.store
     // The history is read before the lookup, so that later changes are detected.
     let history = try store.history(of: layout.manifestKey)
     let blob = try engine.readSlice(layout.manifestKey, nil, queueTime: queueTime)
-    return Look(
+    return Lookup(
       history: history, manifest: blob?.payload,
       expiry: blob?.header.expiry(defaultExpiration: store.effectiveDefaultExpiration) ?? .never)
   }
@@ -154,14 +154,14 @@ extension SliceAgreement {
     }
   }
 
-  private func note(_ look: Look?, at now: UnixTime, _ life: Int64) {
+  private func note(_ lookup: Lookup?, at now: UnixTime, _ life: Int64) {
     let interval = min(max(life / 8, 1), 60)
-    let expiry = look?.expiry ?? .never
+    let expiry = lookup?.expiry ?? .never
     state.withLock { state in
-      state.hasAgreed = state.hasAgreed || look != nil
-      state.history = look?.history
+      state.hasAgreed = state.hasAgreed || lookup != nil
+      state.history = lookup?.history
       state.life = life
-      state.nextLook = min(
+      state.nextLookup = min(
         now.advanced(bySeconds: interval), expiry == .never ? .never : expiry.advanced(bySeconds: -life))
     }
   }
@@ -176,7 +176,7 @@ extension SliceAgreement {
       removals.add(1, ordering: .relaxed)
       state.withLock { state in
         state.history = nil
-        state.nextLook = nil
+        state.nextLookup = nil
       }
       try await engine.removeSlices(of: layout)
       let isThere = try await engine.lanes.removals.run { [self] queueTime in

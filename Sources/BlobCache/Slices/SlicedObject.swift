@@ -19,7 +19,7 @@ final class SlicedObject: Sendable {
 
   deinit { engine.slicedObjects.forget(layout.key, ObjectIdentifier(self)) }
 
-  private struct Look: Sendable {
+  private struct Lookup: Sendable {
     /// The key's history before the lookup.
     let history: KeyHistory?
     /// The bytes, or `nil` if the slice is missing or was not read.
@@ -34,11 +34,11 @@ extension SlicedObject {
   /// Returns the bytes of adjacent slices, and fetches the missing ones.
   func slices(_ indices: Range<Int64>, _ options: SliceOptions, _ fetch: @escaping Fetch) async throws -> [Data] {
     try await agreement.prepare(options)
-    let looks = try await looks(at: indices)
-    var found = looks.map(\.bytes)
+    let lookups = try await lookups(at: indices)
+    var found = lookups.map(\.bytes)
     let missing = indices.filter { found[Int($0 - indices.lowerBound)] == nil }
     let tickets = flights.join(missing, most: most(options))
-    for ticket in tickets where ticket.isNew { start(ticket, looks, from: indices.lowerBound, options, fetch) }
+    for ticket in tickets where ticket.isNew { start(ticket, lookups, from: indices.lowerBound, options, fetch) }
     for (position, ticket) in tickets.enumerated() {
       do {
         let slices = try await flights.wait(ticket)
@@ -65,10 +65,10 @@ extension SlicedObject {
     while first < indices.upperBound {
       let window = first..<min(indices.upperBound, first + most(options))
       first = window.upperBound
-      let looks = try await looksAhead(at: window)
-      let missing = window.filter { !looks[Int($0 - window.lowerBound)].isThere }
+      let lookups = try await lookupsAhead(at: window)
+      let missing = window.filter { !lookups[Int($0 - window.lowerBound)].isThere }
       let joined = flights.join(missing, most: most(options), onlyNew: true)
-      for ticket in joined { start(ticket, looks, from: window.lowerBound, options, fetch) }
+      for ticket in joined { start(ticket, lookups, from: window.lowerBound, options, fetch) }
       tickets += joined
       // The number of fetches is limited, because their bytes are in memory, and to limit the load on the source.
       while tickets.count >= Self.mostFetchesAhead { try await land(tickets.removeFirst()) }
@@ -90,24 +90,24 @@ extension SlicedObject {
 
   func most(_ options: SliceOptions) -> Int64 { max(1, Int64(options.requestSize) / layout.sliceSize) }
 
-  private func looks(at indices: Range<Int64>) async throws -> [Look] {
+  private func lookups(at indices: Range<Int64>) async throws -> [Lookup] {
     try await engine.lanes.reads.run { [self] queueTime in
       try indices.map { index in
         let key = layout.key(ofSlice: index)
         // The history is read before the lookup, so that later changes are detected.
         let history = try engine.store.history(of: key)
         let bytes = try engine.readSlice(key, byteCount(of: index), queueTime: queueTime)?.payload
-        return Look(history: history, bytes: bytes, isThere: bytes != nil)
+        return Lookup(history: history, bytes: bytes, isThere: bytes != nil)
       }
     }
   }
 
-  private func looksAhead(at indices: Range<Int64>) async throws -> [Look] {
+  private func lookupsAhead(at indices: Range<Int64>) async throws -> [Lookup] {
     try await engine.lanes.reads.run { [self] _ in
       try indices.map { index in
         let key = layout.key(ofSlice: index)
         let history = try engine.store.history(of: key)
-        return Look(history: history, isThere: try engine.hasSlice(key, byteCount(of: index)))
+        return Lookup(history: history, isThere: try engine.hasSlice(key, byteCount(of: index)))
       }
     }
   }
@@ -119,9 +119,10 @@ extension SlicedObject {
 
 extension SlicedObject {
   private func start(
-    _ ticket: SliceFlights.Ticket, _ looks: [Look], from first: Int64, _ options: SliceOptions, _ fetch: @escaping Fetch
+    _ ticket: SliceFlights.Ticket, _ lookups: [Lookup], from first: Int64, _ options: SliceOptions,
+    _ fetch: @escaping Fetch
   ) {
-    let histories = ticket.slices.map { looks[Int($0 - first)].history }
+    let histories = ticket.slices.map { lookups[Int($0 - first)].history }
     let task = Task { [self] in
       do {
         flights.finish(ticket, .success(try await fly(ticket.slices, histories, options, fetch)))

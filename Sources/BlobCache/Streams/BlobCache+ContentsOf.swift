@@ -115,9 +115,10 @@ extension CacheEngine {
     let change = KeyChange(of: key, in: self)
     let locks = change.wasStaged ? locks.replacingNothing : locks
     let byteCount = try generations.changing(digest) {
-      try store.store(
-        source, for: key, ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: expectedSize,
-        moving: moving)
+      let byteCount = try store.store(
+        source, for: key, ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: expectedSize)
+      if moving { try source.removeFile(storedAs: key) }
+      return byteCount
     }
     // This happens before the change ends, so that a concurrent fetch is not stored.
     remote?.didChange(key, byteCount: byteCount)

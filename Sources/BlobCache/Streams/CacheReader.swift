@@ -58,6 +58,23 @@ public final class CacheReader: Sendable {
     try await engine.lanes.reads.run { [blocking] _ in try blocking.verify() }
   }
 
+  /// Returns the SHA-256 of the payload. The cache's threads compute it, in pieces, so that other operations continue.
+  ///
+  /// - Throws: The errors of `read`.
+  /// - Complexity: Reads the whole payload.
+  package func sha256() async throws -> [UInt8] {
+    var hasher = SHA256Hasher()
+    for start in stride(from: 0, to: byteCount, by: 256 << 10) {
+      let range = start..<min(start + (256 << 10), byteCount)
+      hasher = try await engine.lanes.reads.run { [blocking, hasher] _ in
+        var hasher = hasher
+        hasher.update(try blocking.read(range).bytes)
+        return hasher
+      }
+    }
+    return hasher.finalize()
+  }
+
   /// Reads the next bytes into the system's page cache, and returns their number, which is 0 at the end.
   ///
   /// - Throws: The errors of `read`; `damaged` with the last bytes of a whole payload whose checksum is wrong.

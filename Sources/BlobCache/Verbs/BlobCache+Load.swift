@@ -31,16 +31,16 @@ extension BlobCache {
     var results: [LoadResult?] = []
     var missing: [(index: Int, key: BlobKey)] = []
     // The first lookup that would block ends these lookups, because the next ones would probably block too.
-    var looksLeft = CacheEngine.longestRun
+    var lookupsLeft = CacheEngine.longestRun
     for (index, key) in keys.enumerated() {
       if !engine.revalidates, let blob = engine.resident(key, touching: touching) {
         results.append(LoadResult(key: key, result: .success(blob)))
-      } else if looksLeft > 0, engine.remote == nil, let found = engine.loadWithoutWaiting(key, touching: touching) {
+      } else if lookupsLeft > 0, engine.remote == nil, let found = engine.loadWithoutWaiting(key, touching: touching) {
         engine.observer.tell(found.event(for: key))
         results.append(LoadResult(key: key, result: .success(found.blob)))
-        looksLeft -= 1
+        lookupsLeft -= 1
       } else {
-        looksLeft = 0
+        lookupsLeft = 0
         results.append(nil)
         missing.append((index, key))
       }
@@ -55,7 +55,7 @@ extension BlobCache {
       }
       for ((index, _), result) in zip(missing, read) { results[index] = result }
     }
-    if looksLeft < CacheEngine.longestRun { await Task.yield() }
+    if lookupsLeft < CacheEngine.longestRun { await Task.yield() }
     return results.compactMap { $0 }
   }
 
@@ -81,7 +81,7 @@ extension BlobCache {
   /// The method never accesses the disk or waits, so it can be called from code that must not block.
   ///
   /// - Complexity: O(1), without system calls, except for a few once a second.
-  public func cachedBlob(for key: BlobKey, touching: Bool = true) -> Blob? {
+  public func blobInMemory(for key: BlobKey, touching: Bool = true) -> Blob? {
     isClosed ? nil : engine.resident(key, touching: touching)
   }
 

@@ -38,10 +38,15 @@ extension BlobCache {
     try openEngine().store.useCounts(of: entries)
   }
 
-  /// Returns the details of a record file, like `BlobStore.inspect`; payloads above `byteCount` are not checked.
-  package func inspect(_ path: FilePath, checkingUpTo byteCount: UInt64) async throws -> RecordInspection {
+  /// Returns the details of a record file in the directory, like `BlobStore.inspectRecord(inFile:)`, or `nil` if no file
+  /// exists; payloads above `byteCount` are not checked.
+  package func inspectRecord(
+    inFile path: FilePath, checkingUpTo byteCount: UInt64
+  ) async throws -> RecordInspection? {
     let engine = try openEngine()
-    return try await engine.lanes.scans.run { _ in try engine.store.inspect(path, checkingUpTo: byteCount) }
+    return try await engine.lanes.scans.run { _ in
+      try engine.store.inspectRecord(inFile: path, checkingUpTo: byteCount)
+    }
   }
 
   /// Returns the details of a key's record, like `BlobStore.inspectRecord`, or `nil` if no record exists.

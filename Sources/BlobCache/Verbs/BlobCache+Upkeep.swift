@@ -84,7 +84,7 @@ extension BlobCache {
   /// Performs one collection that continues until a goal is reached, even below the limits.
   ///
   /// A goal is a number of bytes or records, a last update, or a size of payloads. Expired records are removed first,
-  /// then the oldest; locked records are kept. Staged blobs are written first. Cancellation is as in `collect`.
+  /// then the first in the order of eviction; locked records are kept. Staged blobs are written first. Cancellation is as in `collect`.
   ///
   /// - Returns: A report whose `evicted` is the number of records that were removed for the goal.
   /// - Throws: `CancellationError`, `writeFailed`, `closed`, and the errors of `BlobStore.trim`.

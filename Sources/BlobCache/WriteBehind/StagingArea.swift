@@ -42,13 +42,13 @@ final class StagingArea: Sendable {
     self.delay = delay
   }
 
-  var stagedByteCount: Int { state.look { $0.byteCount } }
+  var stagedByteCount: Int { state.read { $0.byteCount } }
 
   var isEmpty: Bool { count.load(ordering: .acquiring) == 0 }
 
   func blob(for key: BlobKey) -> Blob? {
     guard !isEmpty else { return nil }
-    return state.look { $0.blobs.latest(of: key)?.blob }
+    return state.read { $0.blobs.latest(of: key)?.blob }
   }
 }
 
@@ -186,7 +186,7 @@ extension StagingArea {
     }
   }
 
-  var keys: Set<BlobKey> { state.look { $0.blobs.keys } }
+  var keys: Set<BlobKey> { state.read { $0.blobs.keys } }
 
   /// Returns the error of the last write of a key, once.
   func takeFailure(of key: BlobKey) -> (any Error)? {
@@ -203,7 +203,7 @@ extension StagingArea {
 
 extension Monitor {
   /// Reads the state without waking waiters.
-  fileprivate func look<Result>(_ body: (State) -> Result) -> Result {
+  fileprivate func read<Result>(_ body: (State) -> Result) -> Result {
     wait { .done(body($0)) }
   }
 }

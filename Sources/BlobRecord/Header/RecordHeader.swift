@@ -21,14 +21,14 @@ public struct RecordHeader: Hashable, Sendable {
 
   public init(
     refCount: UInt32 = 0, ttl: UInt64 = 0, updateTime: UInt64, payloadSize: UInt64, flags: RecordFlags = [],
-    reserved1: UInt32 = 0, reserved2: UInt64 = 0, reserved3: UInt32 = 0, reserved4: UInt32 = 0
+    reserved2: UInt64 = 0, reserved3: UInt32 = 0, reserved4: UInt32 = 0
   ) {
     self.refCount = refCount
     self.ttl = ttl
     self.updateTime = updateTime
     self.payloadSize = payloadSize
     self.flags = flags
-    self.reserved1 = reserved1
+    reserved1 = 0
     self.reserved2 = reserved2
     self.reserved3 = reserved3
     self.reserved4 = reserved4

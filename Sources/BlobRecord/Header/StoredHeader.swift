@@ -66,9 +66,11 @@ public struct StoredHeader: Hashable, Sendable {
 
   /// The header, without validation, for bytes that are known to be sound.
   package var fields: RecordHeader {
-    RecordHeader(
+    var header = RecordHeader(
       refCount: refCount, ttl: ttl, updateTime: updateTime, payloadSize: payloadSize, flags: flags,
-      reserved1: reserved1, reserved2: reserved2, reserved3: reserved3, reserved4: reserved4)
+      reserved2: reserved2, reserved3: reserved3, reserved4: reserved4)
+    header.reserved1 = reserved1
+    return header
   }
 }
 

@@ -1,6 +1,7 @@
 /// Dates in HTTP header fields, such as `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7).
 package enum HTTPDate {
   private static let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
+  private static let longDays = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
   private static let months = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
   ]
@@ -15,14 +16,53 @@ package enum HTTPDate {
     return "\(days[Int((day + 4) % 7)]), \(two(date.day)) \(months[Int(date.month) - 1]) \(date.year) \(clock) GMT"
   }
 
-  /// - Returns: `nil` if the text does not have the form that senders must use, or the year is before 1970.
-  package static func time(_ text: String) -> UnixTime? {
+  /// Parses a date whose year has four digits, as senders must write it, or as `asctime` does.
+  ///
+  /// - Returns: `nil` for another text, and for a year before 1970.
+  package static func time(_ text: String) -> UnixTime? { time(text, now: nil) }
+
+  /// Parses a date in one of the three forms that a recipient must accept (RFC 9110, 5.6.7).
+  ///
+  /// - Parameter now: The current time, which gives two digits of a year their century, or `nil` to reject that form.
+  /// - Returns: `nil` for another text, and for a year before 1970.
+  package static func time(_ text: String, now: UnixTime?) -> UnixTime? {
     let parts = text.split(separator: " ", omittingEmptySubsequences: false)
-    guard parts.count == 6, parts[5] == "GMT", parts[0].hasSuffix(","), days.contains(String(parts[0].dropLast())),
-      let day = number(parts[1], digits: 2), let month = months.firstIndex(of: String(parts[2])),
-      let year = number(parts[3], digits: 4), year >= 1970
+    guard let first = parts.first else { return nil }
+    let hasComma = first.hasSuffix(",")
+    switch (parts.count, hasComma) {
+    case (6, true):
+      guard days.contains(String(first.dropLast())), parts[5] == "GMT", let day = number(parts[1], digits: 2) else {
+        return nil
+      }
+      return time(day, parts[2], number(parts[3], digits: 4), parts[4])
+    case (4, true): return now.flatMap { longForm(parts, now: $0) }
+    // A day of one digit has a second space before it.
+    case (5, false), (6, false):
+      let isShort = parts.count == 6
+      guard days.contains(String(first)), !isShort || parts[2].isEmpty,
+        let day = isShort ? number(parts[3], digits: 1) : number(parts[2], digits: 2)
+      else { return nil }
+      return time(day, parts[1], number(parts[parts.count - 1], digits: 4), parts[parts.count - 2])
+    default: return nil
+    }
+  }
+
+  /// Parses the form of RFC 850. A date more than 50 years ahead belongs to the century before.
+  private static func longForm(_ parts: [Substring], now: UnixTime) -> UnixTime? {
+    let date = parts[1].split(separator: "-", omittingEmptySubsequences: false)
+    guard longDays.contains(String(parts[0].dropLast())), parts[3] == "GMT", date.count == 3,
+      let day = number(date[0], digits: 2), let shortYear = number(date[2], digits: 2)
     else { return nil }
-    let clock = parts[4].split(separator: ":", omittingEmptySubsequences: false)
+    let today = CivilDate(dayNumber: max(now.seconds, 0) / 86_400)
+    let year = today.year / 100 * 100 + shortYear
+    guard let found = time(day, date[1], year, parts[2]) else { return time(day, date[1], year - 100, parts[2]) }
+    let limit = CivilDate(year: today.year + 50, month: today.month, day: today.day).dayNumber * 86_400
+    return found.seconds > limit + max(now.seconds, 0) % 86_400 ? time(day, date[1], year - 100, parts[2]) : found
+  }
+
+  private static func time(_ day: Int64, _ month: Substring, _ year: Int64?, _ clock: Substring) -> UnixTime? {
+    guard let year, year >= 1970, let month = months.firstIndex(of: String(month)) else { return nil }
+    let clock = clock.split(separator: ":", omittingEmptySubsequences: false)
     guard clock.count == 3, let hour = number(clock[0], digits: 2), hour < 24,
       let minute = number(clock[1], digits: 2), minute < 60, let second = number(clock[2], digits: 2), second <= 60
     else { return nil }

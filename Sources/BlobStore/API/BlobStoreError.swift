@@ -27,7 +27,7 @@ public struct BlobStoreError: Error, Sendable {
       case fileSystem, damaged, invalidKey, invalidTimeToLive, invalidConfiguration, payloadTooLarge, foreignFile
       case directoryMissing, worldWritableDirectory, lockCountOverflow, notACache, collectionRunning, busy, forkedChild
       case sourceMissing, sourceUnreadable, limitReached, laterVersion, settingsUnreadable, layoutMismatch, sizeMismatch
-      case overtaken, streamStalled, streamBroken, invalidRange, extendedDataTooLarge, extendedDataRefused,
+      case superseded, streamStalled, streamBroken, invalidRange, extendedDataTooLarge, extendedDataRefused,
         sharedMemoryRequired, internalInconsistency
     }
 
@@ -77,7 +77,7 @@ public struct BlobStoreError: Error, Sendable {
     /// A writer received more or fewer bytes than its `expectedSize`.
     public static let sizeMismatch = Code(.sizeMismatch)
     /// The key was stored or removed while a visible writer was writing, so the writer's blob is discarded.
-    public static let overtaken = Code(.overtaken)
+    public static let superseded = Code(.superseded)
     /// A follower has waited for more bytes until its timeout, but may continue to read.
     public static let streamStalled = Code(.streamStalled)
     /// A followed blob will never be complete, because its writer has failed or ended.
@@ -152,6 +152,23 @@ struct DamagedRecord: Error {
   let path: FilePath
 }
 
+/// The internal error of a store that failed after its record was published. The record may not be on the medium, or
+/// could not be withdrawn.
+///
+/// The record must not be stored again, because others may have locked it in the meantime.
+struct Published: Error {
+  let cause: any Error
+}
+
+/// Performs the steps that follow the publication of a record. Their errors are thrown as `Published`.
+func afterPublication(_ steps: () throws -> Void) throws {
+  do {
+    try steps()
+  } catch {
+    throw Published(cause: error)
+  }
+}
+
 extension BlobStoreError {
   /// Converts an error of a lower layer. All such conversions happen here.
   init(_ error: any Error, operation: String, key: BlobKey?) {
@@ -169,6 +186,7 @@ extension BlobStoreError {
       self.init(
         .damaged, "damaged: \(error.error)", path: error.path, operation: operation, key: key,
         recordError: error.error)
+    case let error as Published: self.init(error.cause, operation: operation, key: key)
     case let error as KeyError:
       self.init(.invalidKey, error.description, operation: operation, key: key)
     default:

@@ -5,7 +5,7 @@ extension CollectionRun {
   /// passes have removed records.
   func tidyPacks() throws {
     guard let open = try core.root.opened() else { return }
-    guard let packs = try core.records.packs(of: open) else {
+    guard let packs = try Records(core).packs(of: open) else {
       // A process may have died before it created the first pack.
       guard let directory = try PackDirectory.open(in: open, makesIt: false) else { return }
       _ = try removeDrafts(in: directory, of: open)
@@ -46,7 +46,7 @@ extension CollectionRun {
       guard TemporaryNames.isName(name) else { continue }
       do {
         guard
-          let byteCount = try core.removeTemporaryFile(
+          let byteCount = try Records(core).removeTemporaryFile(
             name, in: packs.subdirectory.directory, of: open, dryRun: options.dryRun)
         else { continue }
         tally.report.temporary += 1

@@ -61,7 +61,7 @@ final class CollectionRun {
   }
 
   private func trimQuarantine() throws {
-    guard let quarantine = try core.quarantine() else { return }
+    guard let quarantine = try Records(core).quarantine() else { return }
     let trimmed = try quarantine.trim(dryRun: options.dryRun)
     tally.report.damaged += trimmed.files
     tally.report.bytesFreed.saturatingAdd(trimmed.bytes)
@@ -72,7 +72,7 @@ final class CollectionRun {
 
   private func trimBin() throws {
     let age = options.emptiesBin ? nil : Int64(clamping: options.recycledFileAge.components.seconds)
-    let (removed, left) = try core.supply.emptyBin(
+    let (removed, left) = try FileSupply(core: core).emptyBin(
       olderThan: age.map { $0.multipliedReportingOverflow(by: 1_000_000_000).partialValue }, to: core.recyclingLimit,
       dryRun: options.dryRun)
     tally.report.recycled = removed.files

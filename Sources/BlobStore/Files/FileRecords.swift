@@ -88,16 +88,23 @@ extension FileRecords {
   ) throws -> Bool {
     hold.willChange(level)
     let isCopied = status.linkCount > 1
-    if isCopied {
-      try copy(file, as: name, with: header, nil, level)
-    } else {
-      try hold.loweringMarks(of: name, from: before, to: header) {
-        try header.withEncodedBytes { bytes throws(FileError) in try file.write(bytes, at: 0) }
+    let old = RecordSize(bytes: status.size, isLocked: before.isLocked)
+    let new = RecordSize(bytes: status.size, isLocked: header.isLocked)
+    // A header change is never refused because of the size limit.
+    _ = hold.countAhead(from: old, to: new, within: nil)
+    do {
+      if isCopied {
+        try copy(file, as: name, with: header, nil, level)
+      } else {
+        try hold.loweringMarks(of: name, from: before, to: header) {
+          try header.withEncodedBytes { bytes throws(FileError) in try file.write(bytes, at: 0) }
+        }
       }
+    } catch {
+      hold.endCount(from: old, to: new, isInPlace: false)
+      throw error
     }
-    hold.count(
-      from: RecordSize(bytes: status.size, isLocked: before.isLocked),
-      to: RecordSize(bytes: status.size, isLocked: header.isLocked))
+    hold.endCount(from: old, to: new, isInPlace: true)
     return isCopied
   }
 
@@ -183,4 +190,9 @@ extension FileRecords {
     hold.count(from: found.size, to: nil)
     return true
   }
+}
+
+enum HeaderChange {
+  case changed
+  case unchanged(BlobStore.Outcome)
 }

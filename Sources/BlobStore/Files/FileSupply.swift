@@ -138,10 +138,6 @@ struct FileSupply {
   }
 }
 
-extension StoreCore {
-  var supply: FileSupply { FileSupply(core: self) }
-}
-
 extension RecordHeader {
   /// The size of the record's file in bytes, including the extension.
   var fileByteCount: Int64 {

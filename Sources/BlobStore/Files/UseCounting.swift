@@ -75,21 +75,11 @@ struct UseCounting: Sendable {
 
 // MARK: - Counting
 
-extension StoreCore {
+extension UseCounting {
   /// Counts a load and the use of its key for all processes. It makes system calls only to open a new file of uses.
   func count(_ load: CountedLoad, of digest: UInt64, isUse: Bool, at now: UnixTime, in open: OpenRoot?) {
     guard let open, let control = open.openedControlFile else { return }
     count(load, of: digest, isUse: isUse, at: now, in: control, open)
-  }
-
-  /// Prefetches the cache lines of the shared tables that a load reads. The digest determines their places, and
-  /// consecutive cache misses would cost as much as the read. It makes no system call.
-  func prefetch(forLoadOf digest: UInt64, in control: ControlFile) {
-    guard control.isMapped, control.packIndexNumber != 0 else { return }
-    packHolder.prefetch(digest, control)
-    control.file.prefetch(at: ControlLayout.generationOffset(of: digest))
-    let number = control.word(at: ControlLayout.usesNumberOffset)
-    if number != 0 { _ = control.uses.withKnownSketch(number) { $0.prefetch(digest) } }
   }
 
   func count(
@@ -97,7 +87,7 @@ extension StoreCore {
   ) {
     control.count(load, of: digest)
     // A missing key counts as used too, because it may be stored next.
-    if isUse { _ = uses.withSketch(of: control, in: open) { $0.count(digest, at: now) } }
+    if isUse { _ = withSketch(of: control, in: open) { $0.count(digest, at: now) } }
   }
 
   /// Counts a memory hit in files that are already open, without a lock or a system call. Returns `false`, with
@@ -110,9 +100,10 @@ extension StoreCore {
     return true
   }
 
-  func countStore(of digest: UInt64, byteCount: Int64, in open: OpenRoot) {
+  /// Counts a store, and creates or enlarges the file of uses if it is due.
+  func countStore(of digest: UInt64, byteCount: Int64, at now: @autoclosure () -> UnixTime, in open: OpenRoot) {
     guard let control = open.openedControlFile else { return }
-    control.countStore(of: digest, byteCount: byteCount, at: configuration.now())
-    uses.keepUp(with: control, in: open)
+    control.countStore(of: digest, byteCount: byteCount, at: now())
+    keepUp(with: control, in: open)
   }
 }

@@ -25,7 +25,7 @@
     // Safe because `control` retains the object.
     return unsafe uncounted._withUnsafeGuaranteedRef { control in
       control.isInForce && control.generation(of: digest) == generation
-        && core.countHitInMemory(hit, of: digest, in: control)
+        && core.uses.countHitInMemory(hit, of: digest, in: control)
     }
   }
 }

@@ -97,7 +97,7 @@ extension KeyTransaction {
   }
 }
 
-extension StoreCore {
+extension Records {
   /// Replaces an update time from a clock that was ahead by the current time. Returns `nil` if the header was not
   /// written, for example because the record has another hard link, since a collection does not copy payloads.
   func stampAnew(_ path: RecordPath) throws -> RecordHeader? {
@@ -105,9 +105,9 @@ extension StoreCore {
     var stamped: RecordHeader?
     // The change of generation makes memory tiers read the new time.
     transaction.hold.beginPayloadChange(.none)
-    let rewritten = try transaction.rewriteHeader(at: configuration.now(), .none, copiesLinked: false) { header in
-      guard header.isStampedAhead(of: configuration.now()) else { return .unchanged(.done) }
-      header.updateTime = UInt64(clamping: configuration.now().seconds)
+    let rewritten = try transaction.rewriteHeader(at: core.configuration.now(), .none, copiesLinked: false) { header in
+      guard header.isStampedAhead(of: core.configuration.now()) else { return .unchanged(.done) }
+      header.updateTime = UInt64(clamping: core.configuration.now().seconds)
       stamped = header
       return .changed
     }

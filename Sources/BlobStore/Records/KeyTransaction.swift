@@ -116,15 +116,14 @@ extension KeyTransaction {
     case .refused(let usage): return .refused(usage)
     case .counted(let usage): exceeding = usage
     }
-    var isInPlace = false
-    defer { hold.endCount(from: before?.size, to: pending.size, isInPlace: isInPlace) }
     do {
-      isInPlace = try draft.commit(pending.header, over: found, before, isSureOfName: isSureOfName, level, &self)
-    } catch let error as Published {
-      isInPlace = true
+      let isInPlace = try draft.commit(pending.header, over: found, before, isSureOfName: isSureOfName, level, &self)
+      hold.endCount(from: before?.size, to: pending.size, isInPlace: isInPlace)
+      return isInPlace ? .done(exceeding: exceeding) : .nameIsTaken
+    } catch {
+      hold.endCount(from: before?.size, to: pending.size, isInPlace: error is Published)
       throw error
     }
-    return isInPlace ? .done(exceeding: exceeding) : .nameIsTaken
   }
 
   /// Checks that a record that was just published may stay. A wipe holds no key without a record, so it may have
@@ -137,11 +136,7 @@ extension KeyTransaction {
     guard let condition = pending.condition, !condition.stillHolds(in: hold.history) else {
       return .done(Placed(level: level, exceeding: usage, generation: hold.generation))
     }
-    do {
-      try draft.withdraw(pending.size, level, &self)
-    } catch {
-      throw Published(cause: error)
-    }
+    try afterPublication { try draft.withdraw(pending.size, level, &self) }
     throw ConditionFailed()
   }
 }
@@ -175,13 +170,33 @@ extension KeyTransaction {
   }
 }
 
+extension KeyTransaction {
+  /// Notifies watchers of the key that it has changed, although nothing is stored under it.
+  mutating func noteChange() { hold.noteChange() }
+
+  /// Unlinks a file under a packed record's name, which a power failure or a failed unlink has left. Returns `false` if
+  /// the packed record is no longer sound and live, so that the file counts.
+  func removeCoveredFile(in directory: borrowing Directory) throws -> Bool {
+    guard try hasSoundPackedRecord() else { return false }
+    _ = try directory.unlink(path.fileName)
+    return true
+  }
+
+  private func hasSoundPackedRecord() throws -> Bool {
+    let judge = core.judge(at: core.configuration.now())
+    guard let found = try records.findPacked(path, of: open, by: judge, comparesPayload: true) else { return false }
+    guard case .sound = found.content else { return false }
+    return true
+  }
+}
+
 // MARK: - Streams
 
 extension KeyTransaction {
   enum Completion {
     case done(exceeding: BlobStore.UsageEstimate?)
     /// The record has been superseded or removed.
-    case overtaken
+    case superseded
     /// The payload would exceed the limit.
     case mustWait(BlobStore.UsageEstimate)
   }
@@ -190,7 +205,7 @@ extension KeyTransaction {
   mutating func complete(
     _ draft: borrowing FileDraft, from stream: RecordHeader, _ pending: borrowing PendingStore
   ) throws -> Completion {
-    guard try draft.isInPlace(as: path.fileName) else { return .overtaken }
+    guard try draft.isInPlace(as: path.fileName) else { return .superseded }
     let exceeding: BlobStore.UsageEstimate?
     switch count(pending, over: .stream) {
     case .refused(let usage): return .mustWait(usage)
@@ -202,5 +217,16 @@ extension KeyTransaction {
       draft, as: path, from: stream, to: pending.header, level(concernsLock: pending.header.isLocked), &hold)
     isComplete = true
     return .done(exceeding: exceeding)
+  }
+
+  /// Rewrites the header of an incomplete record.
+  func rewriteStream(_ draft: borrowing FileDraft, to header: RecordHeader) throws {
+    try header.withEncodedBytes { bytes throws(FileError) in try draft.file.write(bytes, at: 0) }
+  }
+
+  /// Removes an incomplete record, unless it has been superseded.
+  mutating func withdrawStream(_ draft: borrowing FileDraft) throws {
+    guard try draft.isInPlace(as: path.fileName) else { return }
+    try records.withdraw(path, .stream, .none, in: draft.subdirectory.directory, &hold)
   }
 }

@@ -41,11 +41,7 @@ extension PackedDraft: RecordDraft {
     let predecessor = PackedPredecessor(before)
     try records.commit(header, body, as: path, in: room, replacing: predecessor, level, .store, &transaction.hold)
     address = room.address
-    do {
-      try records.synchronizeUnlinks(of: path, level, transaction.hold)
-    } catch {
-      throw Published(cause: error)
-    }
+    try afterPublication { try records.synchronizeUnlinks(of: path, level, transaction.hold) }
     return true
   }
 
@@ -67,24 +63,31 @@ extension PackRecords {
     let found = try find(path, by: judge)
     if found != nil { return found }
     guard try core.mayHaveFile(path, in: open, transaction.hold) else { return nil }
-    return try core.lookInSubdirectory(of: path, open) { directory in
-      try core.records.recordToReplace(at: path, in: directory, of: open, by: judge)
+    return try core.lookUpInSubdirectory(of: path, open) { directory in
+      try Records(core).recordToReplace(at: path, in: directory, of: open, by: judge)
     }
   }
 }
 
-extension StoreCore {
+extension Records {
   /// Returns whether a payload of this size may be packed, as far as is known before the directory is opened.
   func mayPack(payloadOf byteCount: Int64) -> Bool {
-    guard configuration.mayPack else { return false }
-    guard let packing = root.lastOpened?.packing ?? configuration.packing else {
+    guard core.configuration.mayPack else { return false }
+    guard let packing = core.root.lastOpened?.packing ?? core.configuration.packing else {
       return byteCount <= BlobStore.Packing.largestBound
     }
     return packing.bound.map { byteCount <= $0 } ?? false
   }
 
+  /// Returns the packs for a new record, or `nil` if it belongs into a file.
+  ///
   /// - Parameter open: A directory for stores, from `Publisher.madeRoot`.
-  func packs(_ header: RecordHeader, _ path: RecordPath, in open: OpenRoot) -> Bool {
+  func packs(for header: RecordHeader, at path: RecordPath, in open: OpenRoot) throws -> PackRecords? {
+    belongsInPack(header, at: path, in: open) ? try madePacks(of: open) : nil
+  }
+
+  /// Returns whether a record belongs into a pack, by the directory's settings.
+  func belongsInPack(_ header: RecordHeader, at path: RecordPath, in open: OpenRoot) -> Bool {
     guard let bound = open.packing?.bound, !header.flags.contains(.streamIncomplete),
       let payload = Int(exactly: header.payloadSize),
       let byteCount = PackLayout.recordByteCount(
@@ -95,9 +98,9 @@ extension StoreCore {
 
   /// Returns a directory's packs, creating missing ones, or `nil` if processes cannot share memory.
   func madePacks(of open: OpenRoot) throws -> PackRecords? {
-    guard let control = try controlFiles.controlFile(of: open, makesIt: true),
-      let packs = try packHolder.packs(of: open, control, makesThem: true)
+    guard let control = try core.controlFiles.controlFile(of: open, makesIt: true),
+      let packs = try core.packHolder.packs(of: open, control, makesThem: true)
     else { return nil }
-    return PackRecords(packs, of: self, in: open)
+    return PackRecords(packs, of: core, in: open)
   }
 }

@@ -77,11 +77,12 @@ struct Quarantine: ~Copyable {
   }
 }
 
-extension StoreCore {
+extension Records {
   /// Returns the quarantine, or `nil` if it does not exist or is not a directory of this cache.
   func quarantine() throws -> Quarantine? {
     do {
-      guard let open = try root.opened(), let directory = try open.directory.openSubdirectory(Quarantine.directoryName)
+      guard let open = try core.root.opened(),
+        let directory = try open.directory.openSubdirectory(Quarantine.directoryName)
       else { return nil }
       guard try open.ownership.owners.distrust(of: directory.status()) == nil else { return nil }
       return Quarantine(directory: directory, owners: open.ownership.owners, byteLimit: quarantineByteLimit)
@@ -91,7 +92,7 @@ extension StoreCore {
   }
 
   /// One hundredth of the size limit, or 64 MiB without a size limit.
-  var quarantineByteLimit: Int64 { configuration.limits.size.map { $0 / 100 } ?? 64 << 20 }
+  var quarantineByteLimit: Int64 { core.configuration.limits.size.map { $0 / 100 } ?? 64 << 20 }
 
   /// Applies the damage policy of loads to a damaged file, unless its stripe is busy. Failures are only logged,
   /// because the load reports the damage itself.
@@ -105,49 +106,17 @@ extension StoreCore {
     }
     guard policy != .report else { return }
     do {
-      guard var hold = try holdIfAvailable(path.digest), case .damaged(let settled) = try verifyRecord(path),
-        settled == error
+      guard var transaction = try transactionIfAvailable(of: path),
+        case .damaged(let settled) = try verifyRecord(path), settled == error
       else { return }
-      try discard(path, policy, &hold)
+      try transaction.discard(policy)
     } catch {
-      configuration.logger.warning(
+      core.configuration.logger.warning(
         "a damaged file was left in place: \(BlobStoreError(error, operation: policy.rawValue, key: nil))")
     }
   }
 
-  /// Removes a record or moves it to the quarantine. The caller holds its stripe.
-  func discard(_ path: RecordPath, _ policy: BlobStore.DamagePolicy, _ hold: inout KeyHold) throws {
-    guard policy != .report, let open = try root.opened() else { return }
-    let place = open.placed(path)
-    let level = configuration.durability.level(concernsLock: false)
-    if let found = try records.findPacked(place, of: open, by: RecordJudge()) {
-      guard policy == .quarantine else {
-        _ = try records.remove(found, level, recycling: false, in: open.directory, of: open, &hold)
-        return
-      }
-      let quarantine = try madeQuarantine(in: open)
-      try records.movePacked(
-        found, to: OpenSubdirectory(quarantine.directory.reopened()), level, of: open, &hold)
-      trim(quarantine)
-      return
-    }
-    guard let directory = try open.openSubdirectory(place.subdirectory),
-      case .record(let found) = records.find(place, in: directory, of: open, by: RecordJudge())
-    else { return }
-    switch policy {
-    case .report: break
-    case .remove:
-      _ = try records.remove(found, level, recycling: false, in: directory, of: open, &hold)
-    case .quarantine:
-      let quarantine = try madeQuarantine(in: open)
-      hold.beginPayloadChange(level)
-      try directory.rename(path.fileName, to: path.fileName, in: quarantine.directory)
-      hold.count(from: found.size, to: nil)
-      trim(quarantine)
-    }
-  }
-
-  private func madeQuarantine(in open: OpenRoot) throws -> Quarantine {
+  fileprivate func madeQuarantine(in open: OpenRoot) throws -> Quarantine {
     let directory = try open.openOrMakeSubdirectory(Quarantine.directoryName)
     if let distrust = try open.ownership.owners.distrust(of: directory.status()) {
       throw BlobStoreError.foreignDirectory(at: directory.path, distrust)
@@ -155,15 +124,45 @@ extension StoreCore {
     return Quarantine(directory: directory, owners: open.ownership.owners, byteLimit: quarantineByteLimit)
   }
 
-  private func trim(_ quarantine: borrowing Quarantine) {
+  fileprivate func trim(_ quarantine: borrowing Quarantine) {
     do {
       if let failure = try quarantine.trim().failure { throw failure }
     } catch {
       // The next collection trims the quarantine too.
       LockOrder.outside {
-        configuration.logger.warning(
+        core.configuration.logger.warning(
           "the quarantine is too large: \(BlobStoreError(error, operation: "trim", key: nil))")
       }
     }
+  }
+}
+
+extension KeyTransaction {
+  /// Removes the record or moves it to the quarantine.
+  mutating func discard(_ policy: BlobStore.DamagePolicy) throws {
+    guard policy != .report else { return }
+    let (open, level) = (open, level(concernsLock: false))
+    if let found = try records.findPacked(path, of: open, by: RecordJudge()) {
+      guard policy == .quarantine else {
+        _ = try remove(found, level, recycling: false, in: open.directory)
+        return
+      }
+      let quarantine = try records.madeQuarantine(in: open)
+      try records.movePacked(found, to: OpenSubdirectory(quarantine.directory.reopened()), level, of: open, &hold)
+      records.trim(quarantine)
+      return
+    }
+    guard let directory = try open.openSubdirectory(path.subdirectory),
+      case .record(let found) = records.find(path, in: directory, of: open, by: RecordJudge())
+    else { return }
+    guard policy == .quarantine else {
+      _ = try remove(found, level, recycling: false, in: directory)
+      return
+    }
+    let quarantine = try records.madeQuarantine(in: open)
+    hold.beginPayloadChange(level)
+    try directory.rename(path.fileName, to: path.fileName, in: quarantine.directory)
+    hold.count(from: found.size, to: nil)
+    records.trim(quarantine)
   }
 }

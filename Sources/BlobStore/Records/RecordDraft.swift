@@ -134,12 +134,7 @@ extension FileDraft: RecordDraft {
   }
 
   mutating func finish(_ level: BlobStore.Durability.Level, at path: RecordPath, of open: OpenRoot) throws {
-    guard level == .full else { return }
-    do throws(FileError) {
-      try synchronizeName(at: path, of: open)
-    } catch {
-      throw Published(cause: error)
-    }
+    if level == .full { try afterPublication { try synchronizeName(at: path, of: open) } }
   }
 
   borrowing func synchronizeName(at path: RecordPath, of open: OpenRoot) throws(FileError) {

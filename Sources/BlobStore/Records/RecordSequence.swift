@@ -24,21 +24,21 @@ struct RecordSequence: Sequence, IteratorProtocol {
   }
 }
 
-extension StoreCore {
+extension Records {
   func recordSequence(prefix: String) throws -> RecordSequence {
     RecordSequence(walk: try walk(fileNamePrefix: try fileNamePrefix(forKeyPrefix: prefix)), keyPrefix: prefix)
   }
 
   /// - Throws: `KeyError` if records do not contain their keys.
   func fileNamePrefix(forKeyPrefix prefix: String) throws(KeyError) -> String {
-    let naming = configuration.layout.naming
-    if naming == .sha256, configuration.format == .reference, !prefix.isEmpty { throw .notListable }
+    let naming = core.configuration.layout.naming
+    if naming == .sha256, core.configuration.format == .reference, !prefix.isEmpty { throw .notListable }
     return try naming.fileNamePrefix(forKeyPrefix: prefix)
   }
 
   func walk(fileNamePrefix: String = "", from start: WalkPosition? = nil) throws -> RecordWalk? {
-    guard let open = try root.opened() else { return nil }
-    return try records.walk(open, by: layout(of: open), fileNamePrefix: fileNamePrefix, from: start)
+    guard let open = try core.root.opened() else { return nil }
+    return try walk(open, by: core.layout(of: open), fileNamePrefix: fileNamePrefix, from: start)
   }
 
   /// Checks that a directory is a cache before it is cleared: it has a control file or at least one sound record.
@@ -47,7 +47,7 @@ extension StoreCore {
   /// - Throws: `notACache` if there are only candidates that are not sound records.
   @discardableResult
   func requireCache() throws -> Bool {
-    if try hasControlFile() { return true }
+    if try core.hasControlFile() { return true }
     var hasCandidates = false
     var firstFailure: BlobStoreError?
     for entry in try recordSequence(prefix: "") {
@@ -61,7 +61,7 @@ extension StoreCore {
     guard !hasCandidates else {
       throw BlobStoreError(
         .notACache, "there is no control file and no sound record in this directory, so it may be no cache at all",
-        path: root.path)
+        path: core.root.path)
     }
     return false
   }

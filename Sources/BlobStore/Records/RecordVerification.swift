@@ -3,7 +3,7 @@ internal import Posix
 internal import SystemPackage
 
 // Checks of complete records. A load checks a record that looks damaged, and a verification checks all records.
-extension StoreCore {
+extension Records {
   /// Reads a complete record of any age in pieces. Without a checksum, only the payload's size is checked. Throws
   /// `payloadTooLarge` if no load would return the payload, because a header may claim any size.
   func verifyRecord(_ path: RecordPath) throws -> Reading<Void> {
@@ -28,13 +28,15 @@ extension StoreCore {
     case .sound(let sound), .expired(let sound): header = sound
     case .broken(let error, _): return .damaged(try file.settled(error))
     }
-    guard header.payloadSize <= configuration.limits.payload else { throw tooLarge(header, file.location.path) }
+    guard header.payloadSize <= core.configuration.limits.payload else {
+      throw core.tooLarge(header, file.location.path)
+    }
     if header.payloadChecksum != nil { try file.readPayloadChecksum(by: header, &facts) }
     let kept = try file.readExtension(by: stored, &facts)
     facts.nameDigest = path.digest
     let verdict = judge.judge(stored, facts)
     if case .sound = verdict,
-      let breach = configuration.layout.naming.breach(ofKept: kept?.key, inRecordNamed: path.fileName)
+      let breach = core.configuration.layout.naming.breach(ofKept: kept?.key, inRecordNamed: path.fileName)
     {
       return .damaged(breach)
     }
@@ -42,11 +44,11 @@ extension StoreCore {
   }
 
   private func verifyPackedRecord(_ path: RecordPath) throws -> Reading<Void>? {
-    guard let open = try root.opened(),
-      let found = try records.findPacked(open.placed(path), of: open, by: RecordJudge(), comparesPayload: true)
+    guard let open = try core.root.opened(),
+      let found = try findPacked(open.placed(path), of: open, by: RecordJudge(), comparesPayload: true)
     else { return nil }
     // The creation of an entry also compares the record's name with the key that the record contains.
-    let entry = entry(of: found, at: configuration.now())
+    let entry = core.entry(of: found, at: core.configuration.now())
     if let error = entry.accessError { throw error }
     if let damage = entry.damage { return .damaged(damage) }
     return entry.header.map { .live($0, ()) } ?? .absent
@@ -54,8 +56,8 @@ extension StoreCore {
 
   /// Opens the file at a path if it belongs to the cache. Throws `DamagedRecord` if other users can write to it.
   func openRecord(_ path: RecordPath, for access: FileAccess) throws -> OpenedFile {
-    guard let open = try root.opened() else { return .absent }
-    return try records.open(open.placed(path), in: open, for: access)
+    guard let open = try core.root.opened() else { return .absent }
+    return try self.open(open.placed(path), in: open, for: access)
   }
 }
 

@@ -20,7 +20,7 @@ extension Records {
       } catch {
         // The subdirectory is empty until the file is in it, so a collection may have removed it.
         guard case .lookAgain = attempts.step(after: error, of: kind, refusesUnnamed: false) else {
-          throw (error as? Published)?.cause ?? error
+          throw error
         }
       }
     }
@@ -30,7 +30,7 @@ extension Records {
   /// replacing file; otherwise, finishing that change would take the old file for the new one.
   func removeFileBeneath(_ name: RecordPath, of open: OpenRoot, _ hold: borrowing KeyHold) throws {
     guard !hold.hasNoFiles else { return }
-    _ = try core.lookInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
+    _ = try core.lookUpInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
   }
 
   private func draft(of bytes: [UInt8], in subdirectory: OpenSubdirectory, of open: OpenRoot) throws -> FileDraft {
@@ -51,5 +51,19 @@ extension Records {
       try draft.replace(found.name.fileName)
     }
     _ = try remove(found, level, recycling: false, in: open.directory, of: open, &hold)
+  }
+}
+
+extension KeyTransaction {
+  /// Moves the record from a pack to a separate file; does nothing if it is not packed.
+  mutating func moveToFile() throws { try records.moveToFile(path, in: open, &hold) }
+
+  /// Moves the record from its file to a pack. Throws `PacksAreFull` or `IndexIsFull`, with nothing moved.
+  mutating func moveToPack(
+    _ found: borrowing FoundRecord?, _ header: RecordHeader, _ body: PackedBody, in packs: consuming PackRecords
+  ) throws {
+    var draft = PackedDraft(body, in: packs)
+    _ = try draft.commit(
+      header, over: found, Predecessor(found), isSureOfName: true, level(concernsLock: header.isLocked), &self)
   }
 }

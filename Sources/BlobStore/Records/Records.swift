@@ -52,23 +52,25 @@ struct Records {
   /// one is made under the key's stripe. If the stripe is busy, the result is accepted: it could be wrong only for a
   /// record that moves to a file and back during each lookup.
   ///
-  /// - Throws: `CachedLookFailure` if the lookup would block and must not.
+  /// - Throws: `CachedLookupFailure` if the lookup would block and must not.
   func read<Lookup: RecordLookup>(
     _ name: RecordPath, in open: OpenRoot, _ lookup: Lookup, _ mode: ReadMode
   ) throws -> Reading<Lookup.Content> {
     var lookupsLeft = mode.mayBlock ? Self.lookupsOfAMiss : 1
     while true {
       lookupsLeft -= 1
-      let hold: KeyHold? = if lookupsLeft == 0, mode.mayBlock { try core.holdIfAvailable(name.digest) } else { nil }
+      let hold: KeyHold? =
+        if lookupsLeft == 0, mode.mayBlock { try Records(core).holdIfAvailable(name.digest) } else { nil }
       defer { extendLifetime(hold) }
       guard let packs = try mode.mayBlock ? packs(of: open) : knownPacks(of: open) else {
         return try lookup.file(name, files, in: open, mode)
       }
-      if let reading = try lookup.packed(name, packs, mode) { return reading }
+      // Before the index: an odd generation read later may belong to a change that the first lookup has missed.
       let generation = packs.control.generation(of: name.digest)
+      if let reading = try lookup.packed(name, packs, mode) { return reading }
       let reading = try lookup.file(name, files, in: open, mode)
       if packs.mayHold(name) {
-        guard mode.mayBlock else { throw CachedLookFailure.notCached }
+        guard mode.mayBlock else { throw CachedLookupFailure.notCached }
         // The index entry may belong to another name with the same tag.
         if let reading = try lookup.packed(name, packs, mode) { return reading }
       }
@@ -82,7 +84,7 @@ struct Records {
     switch open.openedControlFile.map(core.packHolder.known) {
     case nil, .some(.none): return nil
     case .open(let packs): return PackRecords(packs, of: core, in: open)
-    case .unknown: throw CachedLookFailure.notCached
+    case .unknown: throw CachedLookupFailure.notCached
     }
   }
 
@@ -167,25 +169,27 @@ struct Records {
     }
     try removeFileBeneath(name, of: open, hold)
     hold.willMakeFile()
+    hold.beginPayloadChange(level)
     hold.announce(.old, StripeIntent(.toFile, at: address))
     do {
       _ = try files.commit(&draft, as: name, replacing: found, isSureOfName: isSureOfName, level, of: open, &hold)
     } catch {
       // The file may have its name despite the error. Finishing the change decides which record counts.
       try packs.finish(&hold)
-      throw error
+      throw try packs.isCurrent(name, at: PackAddress(rawValue: address)) ? error : Published(cause: error)
     }
-    if level > .none {
-      do throws(FileError) {
-        try draft.synchronizeName(at: name, of: open)
+    // The file has its name, so it counts. If its entry remains, the next holder of the stripe removes it.
+    try afterPublication {
+      do {
+        if level > .none { try draft.synchronizeName(at: name, of: open) }
       } catch {
-        // The file has its name, so it counts. This is recorded without a sync, which could fail again.
+        // The file is published without another sync, which could fail too.
         _ = try packs.remove(name, at: address, .none, as: .toFile, &hold)
-        throw Published(cause: error)
+        throw error
       }
+      // Until then, loads find the packed record.
+      _ = try packs.remove(name, at: address, level, as: .toFile, &hold)
     }
-    // This publishes the file: until then, loads find the packed record.
-    _ = try packs.remove(name, at: address, level, as: .toFile, &hold)
     return true
   }
 
@@ -195,16 +199,6 @@ struct Records {
   ) throws {
     try synchronizePacks(of: core.root.lastOpened, level)
     try files.complete(draft, as: name, from: stream, to: header, level, &hold)
-  }
-
-  func rewriteStream(_ draft: borrowing FileDraft, to header: RecordHeader, _: borrowing KeyHold) throws {
-    try header.withEncodedBytes { bytes throws(FileError) in try draft.file.write(bytes, at: 0) }
-  }
-
-  /// Removes a record with an incomplete payload, unless it has been superseded.
-  func withdrawStream(_ draft: borrowing FileDraft, at name: RecordPath, _ hold: inout KeyHold) throws {
-    guard try draft.isInPlace(as: name.fileName) else { return }
-    try files.withdraw(name, .stream, .none, in: draft.subdirectory.directory, &hold)
   }
 
   func withdraw(
@@ -272,7 +266,7 @@ struct Records {
       let name = found.name
       // The file is unlinked first, because another program's file would be visible once the packed record is removed.
       if try core.mayHaveFile(name, in: open, hold) {
-        _ = try core.lookInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
+        _ = try core.lookUpInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
       }
       // After a power failure, a file that an earlier store has unlinked would be visible too.
       if level == .full { try packs.synchronizeUnlinks(of: name, level, hold) }
@@ -288,8 +282,4 @@ struct Records {
     guard level == .full, let open = open() else { return }
     try packs(of: open)?.packs.files.synchronize()
   }
-}
-
-extension StoreCore {
-  var records: Records { Records(self) }
 }

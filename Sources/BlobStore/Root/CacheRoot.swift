@@ -1,5 +1,6 @@
 internal import BlobRecord
 internal import Locks
+internal import Logging
 internal import Posix
 internal import Synchronization
 internal import SystemPackage
@@ -112,7 +113,7 @@ final class CacheRoot: Sendable {
         "everybody may write to this directory and it has no sticky bit, so anybody could plant or remove blobs",
         path: path)
     }
-    try lookAtSettings(of: opened)
+    try checkSettings(of: opened)
     state.withLock {
       $0.opened = opened
       lastCheckMilliseconds.store(files.moment, ordering: .relaxed)
@@ -121,7 +122,7 @@ final class CacheRoot: Sendable {
   }
 
   /// Checks the configuration against the directory, and determines its arrangement (`OpenRoot.findArrangement`).
-  func lookAtSettings(of opened: OpenRoot, isForStore: Bool = false) throws {
+  func checkSettings(of opened: OpenRoot, isForStore: Bool = false) throws {
     guard let agreement else { return }
     try agreement.check(opened, isForStore: isForStore)
     lastArrangement.set(opened.arrangement)
@@ -141,12 +142,36 @@ final class CacheRoot: Sendable {
       try opened.forgetControlFileIfReplaced()
       try opened.forgetRecyclingBinIfReplaced()
       // Another program may choose the arrangement until the settings contain it.
-      if opened.mustSayArrangement { try lookAtSettings(of: opened) }
+      if opened.mustSayArrangement { try checkSettings(of: opened) }
       return false
     }
     state.withLock { state in
       if state.opened === opened { state.opened = nil }
     }
     return true
+  }
+}
+
+extension StoreCore {
+  func usageEstimate() throws -> BlobStore.UsageEstimate? {
+    guard let open = try root.opened() else { return BlobStore.UsageEstimate() }
+    guard let control = countersFile(of: open), control.countersAreKnown else { return nil }
+    return control.counters
+  }
+
+  /// Returns whether any version of this library has changed the directory.
+  func hasControlFile() throws -> Bool {
+    guard let open = try root.opened(), let control = countersFile(of: open) else { return false }
+    return !control.file.isDamaged && !control.file.mayBePlanted
+  }
+
+  func countersFile(of open: OpenRoot) -> ControlFile? {
+    do {
+      return try open.controlFile(configuration.logger)
+    } catch {
+      // Without a usable control file, the directory is enumerated.
+      configuration.logger.debug("\(BlobStoreError(error, operation: "count", key: nil))")
+      return nil
+    }
   }
 }

@@ -1,6 +1,7 @@
 internal import BlobRecord
 internal import Logging
 internal import Posix
+internal import Synchronization
 internal import SystemPackage
 
 /// The arrangement of a directory's records (Spec/Semantics.md, N5c).
@@ -63,4 +64,78 @@ extension OpenRoot {
     }
     return false
   }
+}
+
+/// The packing of a directory (Spec/Semantics.md, I1a to I1d).
+extension OpenRoot {
+  /// Decides what a store packs in this directory, without system calls.
+  ///
+  /// The configuration takes precedence over the directory's settings, and the default is to pack nothing. A
+  /// configuration that packs leaves the decision open in a directory whose settings do not mention packing, because
+  /// the first store records it there (`SettingsChange.sayWhatIsNew`).
+  func findPacking(_ configuration: BlobStore.Configuration, settings: BlobStore.DirectorySettings?) {
+    guard configuration.mayPack, let packing = configuration.packing else {
+      setPacking(configuration.mayPack ? settings?.packing ?? .off : .off)
+      return
+    }
+    if settings?.packing != nil || isOpenToOthers { setPacking(packing) }
+  }
+
+  /// A Boolean value that indicates whether the directory's settings cannot specify its packing.
+  ///
+  /// Users who do not trust each other do not use each other's settings, and users with only read access cannot open
+  /// the control file, which packed records need.
+  var isOpenToOthers: Bool { ownership.isSharedByStrangers || ownership.isOpenToReaders }
+
+  /// Returns whether the directory has never contained a record and can have shared packs.
+  ///
+  /// System calls: the control file is opened, which later calls need anyway. If it has counted no record, the root
+  /// is listed up to its first entry without a dot, followed by `fstatat(2)` for the packs, and `fstatfs(2)`.
+  func isNew(packs: String, _ logger: Logger) throws -> Bool {
+    do {
+      let control = try controlFile(logger)
+      if control?.hasCountedRecords ?? false { return false }
+    } catch let error as BlobStoreError where error.code == .foreignFile {
+      return false
+    }
+    return try !hasRecordsOrOtherFiles() && directory.status(of: packs) == nil && directory.mappingHazard() == nil
+  }
+}
+
+struct AtomicArrangement: ~Copyable, Sendable {
+  private let number = Atomic<UInt8>(0)
+
+  var value: RecordArrangement? {
+    switch number.load(ordering: .relaxed) {
+    case 1: .prefix
+    case 2: .spread
+    case 3: .flat
+    default: nil
+    }
+  }
+
+  borrowing func set(_ arrangement: RecordArrangement) {
+    let new: UInt8 =
+      switch arrangement {
+      case .prefix: 1
+      case .spread: 2
+      case .flat: 3
+      }
+    number.store(new, ordering: .relaxed)
+  }
+}
+
+struct AtomicPacking: ~Copyable, Sendable {
+  /// The bound, which is 0 for `off` and negative until it is known.
+  private let number = Atomic(-1)
+
+  var value: BlobStore.Packing? {
+    switch number.load(ordering: .relaxed) {
+    case ..<0: nil
+    case 0: .off
+    case let bound: .upTo(bound)
+    }
+  }
+
+  borrowing func set(_ packing: BlobStore.Packing) { number.store(packing.bound ?? 0, ordering: .relaxed) }
 }

@@ -152,15 +152,15 @@ extension StoreCore {
   }
 
   /// Looks up a value in the directory of a record, and again if that cached directory was removed and created again.
-  func lookInSubdirectory<Found: ~Copyable>(
-    of path: RecordPath, _ open: OpenRoot, _ look: (borrowing Directory) throws -> Found?
+  func lookUpInSubdirectory<Found: ~Copyable>(
+    of path: RecordPath, _ open: OpenRoot, _ body: (borrowing Directory) throws -> Found?
   ) throws -> Found? {
     guard let subdirectory = try recordSubdirectory(of: path, open) else { return nil }
-    if let found = try look(subdirectory.directory) { return found }
+    if let found = try body(subdirectory.directory) { return found }
     guard try open.forgetSubdirectoryIfReplaced(path.subdirectory, subdirectory),
       let current = try recordSubdirectory(of: path, open)
     else { return nil }
-    return try look(current.directory)
+    return try body(current.directory)
   }
 }
 

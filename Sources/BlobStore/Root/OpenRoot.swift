@@ -8,7 +8,7 @@ package import SystemPackage
 final class OpenRoot: Sendable {
   let directory: Directory
   let ownership: FileOwnership
-  let cachedLooks = CachedLooks()
+  let cachedLookups = CachedLookups()
   private let control = Lock<ControlFileState>(.notLookedFor)
   private let isRetired = Atomic(false)
   /// A Boolean value that indicates whether the directory of packs was missing at the last check.
@@ -232,7 +232,7 @@ final class OpenRoot: Sendable {
 #endif
 
 /// Remembers temporarily that a file system, such as tmpfs, does not support lookups without waiting.
-struct CachedLooks: ~Copyable, Sendable {
+struct CachedLookups: ~Copyable, Sendable {
   /// An attempt costs a load some microseconds, and a kernel or a mount changes rarely.
   static let pauseMilliseconds: Int64 = 10_000
 

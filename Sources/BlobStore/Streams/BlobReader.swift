@@ -190,7 +190,7 @@ extension BlobReader {
     guard let stated = header.payloadChecksum else { return }
     guard computed == stated else {
       let error = RecordError.payloadChecksumMismatch(stated: stated, computed: computed)
-      try core.follow(core.configuration.damagePolicy, for: error, at: path)
+      try Records(core).follow(core.configuration.damagePolicy, for: error, at: path)
       throw DamagedRecord(error: error, path: file)
     }
     wasVerified.store(true, ordering: .relaxed)
@@ -227,12 +227,12 @@ extension BlobStore {
       // The directory that was read, in which the load is counted.
       var place: OpenRoot?
       let lookup = OpenLookup(path: path, now: now)
-      let found = try core.readUntilConsistent(lookup, core.configuration.damagePolicy, &place)
+      let found = try Records(core).readUntilConsistent(lookup, core.configuration.damagePolicy, &place)
       if let place { path = place.placed(path) }
       let outcome: CountedLoad = found.map { .hit(byteCount: Int(clamping: $0.0.payloadSize)) } ?? .miss
-      if isLoad { core.count(outcome, of: path.digest, isUse: touching, at: now, in: place) }
+      if isLoad { core.uses.count(outcome, of: path.digest, isUse: touching, at: now, in: place) }
       guard let (header, record) = found else { return nil }
-      if touching, header.ttl == 0, header.lastUpdate < now { _ = core.touchAfterLoad(path, now) }
+      if touching, header.ttl == 0, header.lastUpdate < now { _ = Records(core).touchAfterLoad(path, now) }
       return BlobReader(core, key: key, path: path, header, record)
     }
   }

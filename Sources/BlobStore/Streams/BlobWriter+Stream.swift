@@ -47,14 +47,14 @@ extension BlobWriter {
   mutating func complete(_ stream: VisibleStream) throws -> RecordHeader {
     do {
       try store.publisher.complete(placed, from: stream.header, to: header)
-    } catch let error as BlobStoreError where error.code == .overtaken {
+    } catch let error as BlobStoreError where error.code == .superseded {
       // No load returns the file any longer, but its followers read it to the end.
       try write(header)
       end(stream)
       throw error
     } catch let error as Published {
       end(stream)
-      throw error.cause
+      throw error
     }
     end(stream)
     return header
@@ -86,7 +86,7 @@ extension BlobWriter {
 
   private mutating func takeExtendedData(_ data: Data?) throws {
     guard let data else { return }
-    tail = try store.core.newExtension(of: key, at: placed.path, data)?.encoded
+    tail = try Records(store.core).newExtension(of: key, at: placed.path, data)?.encoded
     header.extensionEnd = tail.map { UInt32($0.count) }
   }
 

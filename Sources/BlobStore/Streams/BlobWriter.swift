@@ -35,17 +35,15 @@ public struct BlobWriter: ~Copyable, Sendable {
     _ store: BlobStore, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy, expectedSize: Int64?,
     extendedData: Data?
   ) throws {
+    if let expectedSize { try Records(store.core).checkSize(expectedSize) }
     let publisher = store.publisher
     var header = try publisher.newHeader(ttl: ttl, locks: locks)
     let path = try store.core.path(for: key)
     if store.core.configuration.format == .checksummed { header.keyDigest = path.digest }
-    let tail = try store.core.newExtension(of: key, at: path, extendedData)?.encoded
+    let tail = try Records(store.core).newExtension(of: key, at: path, extendedData)?.encoded
     header.extensionEnd = tail.map { UInt32($0.count) }
     let expected = try ExpectedSize(expectedSize)
-    if let expectedSize {
-      try store.core.checkSize(expectedSize)
-      header.payloadSize = UInt64(expectedSize)
-    }
+    if let expectedSize { header.payloadSize = UInt64(expectedSize) }
     let byteCount = header.fileByteCount
     let placed = try publisher.makeDraft(header, at: path, for: byteCount)
     var reservation = store.limitEnforcer.map { RoomReservation($0) }
@@ -124,7 +122,7 @@ extension BlobWriter {
   /// From then on, loads return the complete blob. If this method throws, the old blob is unchanged and nothing of the
   /// new one remains, except if a sync fails after the change. With `visibility: .whileWriting`, opening the writer
   /// has already replaced the old blob. A store or removal of the key since then supersedes this blob, and this method
-  /// throws `overtaken`.
+  /// throws `superseded`.
   ///
   /// - Returns: The header of the new record.
   /// - Throws: The first error of `append`; `sizeMismatch` if the payload is shorter than `expectedSize`; the errors
@@ -199,7 +197,7 @@ extension Publisher {
     try enforcer?.waitForRoom(for: size) {
       do {
         return Predecessor(
-          try core.records.recordToReplace(
+          try Records(core).recordToReplace(
             at: placed.path, in: placed.draft.subdirectory.directory, of: placed.root, by: RecordJudge()))?.size
       } catch {
         // The commit reports the error.
@@ -257,7 +255,7 @@ struct ExpectedSize: Sendable {
   /// Checks a growing payload. Throws `sizeMismatch` or `payloadTooLarge`.
   func checkGrowth(to total: Int64, in core: StoreCore) throws(BlobStoreError) {
     if let byteCount, total > byteCount { throw mismatch(found: "at least \(total)", byteCount) }
-    try core.checkSize(total)
+    try Records(core).checkSize(total)
   }
 
   /// Checks a complete payload. Throws `sizeMismatch`.

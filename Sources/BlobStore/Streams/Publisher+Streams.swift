@@ -8,30 +8,27 @@ extension Publisher {
   /// written, as far as the durability requires it.
   ///
   /// - Parameter stream: The header with which the record was published.
-  /// - Throws: `overtaken` if the record was superseded; `Published` if it is complete but a sync has failed.
+  /// - Throws: `superseded` if the record was superseded; `Published` if it is complete but a sync has failed.
   func complete(_ placed: borrowing PlacedDraft, from stream: RecordHeader, to header: RecordHeader) throws {
     let path = placed.path
     let level = core.configuration.durability.level(concernsLock: header.isLocked)
     var pending = pendingStore(header, locks: .none, if: nil)
     var wait: LimitEnforcer.Wait?
-    defer { enforcer?.stopAsking(&wait) }
+    defer { enforcer?.stopAsking(wait) }
     try placed.draft.synchronize(level)
     enforcer?.willStore(path.digest)
     while true {
       pending.stopWaiting = stopWaiting(wait)
       switch try complete(placed, from: stream, pending) {
-      case .overtaken: throw BlobStoreError(.overtaken, "the key was stored or removed while the blob was written")
+      case .superseded: throw BlobStoreError(.superseded, "the key was stored or removed while the blob was written")
       case .mustWait(let usage): try enforcer?.waitForRoom(&wait, usage, for: header.fileByteCount)
       case .done(let usage):
         didStore(header, at: path, of: placed.root, exceeding: usage)
         guard level == .full else { return }
-        do throws(FileError) {
+        return try afterPublication {
           try placed.draft.synchronize(level)
           try placed.draft.synchronizeName(at: path, of: placed.root)
-        } catch {
-          throw Published(cause: error)
         }
-        return
       }
     }
   }
@@ -39,24 +36,26 @@ extension Publisher {
   private func complete(
     _ placed: borrowing PlacedDraft, from stream: RecordHeader, _ pending: borrowing PendingStore
   ) throws -> KeyTransaction.Completion {
-    let hold = try core.hold(placed.path.digest)
-    var transaction = KeyTransaction(placed.path, in: placed.root, core.records, hold)
+    let hold = try Records(core).hold(placed.path.digest)
+    var transaction = KeyTransaction(placed.path, in: placed.root, Records(core), hold)
     return try transaction.complete(placed.draft, from: stream, pending)
   }
 
   /// Rewrites an incomplete record's header under the key's hold. Readers that find damage read the header again under
   /// the hold before they report it.
   func rewrite(_ placed: borrowing PlacedDraft, to header: RecordHeader) throws {
-    try core.records.rewriteStream(placed.draft, to: header, core.hold(placed.path.digest))
+    let hold = try Records(core).hold(placed.path.digest)
+    try KeyTransaction(placed.path, in: placed.root, Records(core), hold).rewriteStream(placed.draft, to: header)
   }
 
   /// Removes an incomplete record. A collection removes it if this fails, because its writer no longer exists.
   func withdraw(_ placed: borrowing PlacedDraft) {
     do {
-      var hold = try core.hold(placed.path.digest)
+      let hold = try Records(core).hold(placed.path.digest)
       // If the directory was replaced, its counters do not include the record.
       guard let open = try core.root.opened(), open.ownership.isSameDirectory(as: placed.root.ownership) else { return }
-      try core.records.withdrawStream(placed.draft, at: placed.path, &hold)
+      var transaction = KeyTransaction(placed.path, in: placed.root, Records(core), hold)
+      try transaction.withdrawStream(placed.draft)
     } catch {
       core.configuration.logger.debug("a stream is left: \(BlobStoreError(error, operation: "store", key: nil))")
     }

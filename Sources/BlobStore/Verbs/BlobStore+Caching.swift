@@ -11,9 +11,9 @@ extension BlobStore {
   ) throws(BlobStoreError) {
     try withErrorContext("store", key) {
       _ = try core.path(for: key)
-      try core.checkExtendedData(extendedData ?? Data())
+      try Records(core).checkExtendedData(extendedData ?? Data())
       _ = try storedTimeToLive(ttl)
-      try core.checkSize(Int64(byteCount))
+      try Records(core).checkSize(Int64(byteCount))
     }
   }
 
@@ -23,7 +23,7 @@ extension BlobStore {
   ) throws(BlobStoreError) -> RecordHeader {
     let (digest, kept) = try withErrorContext("store", key) {
       let path = try core.path(for: key)
-      return (path.digest, try core.newExtension(of: key, at: path, extendedData))
+      return (path.digest, try Records(core).newExtension(of: key, at: path, extendedData))
     }
     var header = RecordHeader(
       ttl: try storedTimeToLive(ttl), updateTime: UInt64(clamping: core.configuration.now().seconds),
@@ -39,7 +39,7 @@ extension BlobStore {
   /// Advances the update time of a record with ttl 0 as a load at that time would have done, without waiting. Returns
   /// the update time, or `nil` if the record is being changed or no longer exists. Throws `invalidKey`.
   package func refresh(_ key: BlobKey, to time: UnixTime) throws(BlobStoreError) -> UnixTime? {
-    try withErrorContext("touch", key) { core.touchAfterLoad(try core.path(for: key), time) }
+    try withErrorContext("touch", key) { Records(core).touchAfterLoad(try core.path(for: key), time) }
   }
 
   /// Returns the time at which a record with this header expires unless it is locked.
@@ -83,6 +83,33 @@ extension BlobStore {
         case nil: open.forget(control)
         }
       }
+    }
+  }
+}
+
+extension BlobStore {
+  /// Checks whether the root was replaced at its path. If so, it is released as soon as no operation uses it.
+  package func checkRoot() {
+    // The next operation reports an error.
+    _ = try? core.root.forgetIfReplacedNow()
+  }
+
+  /// A number that grows whenever the directory at the root's path may have been replaced or removed.
+  package var rootChanges: UInt64 { core.root.changes }
+
+  /// Creates `CACHEDIR.TAG` in the directory, unless it exists or could be mistaken for a record.
+  package func leaveCacheTag() throws(BlobStoreError) {
+    try withErrorContext("store") {
+      guard let open = try core.root.opened(),
+        CacheDirectoryTag.isTag(CacheDirectoryTag.name, in: core.layout(of: open))
+      else { return }
+      guard try open.directory.status(of: CacheDirectoryTag.name) == nil else { return }
+      // The file is complete before it gets its name, because a partial signature would be invalid.
+      var temporary = try FileDraft(
+        in: OpenSubdirectory(open.directory.reopened()), of: open.ownership, names: core.temporaryNames)
+      let content = Array(CacheDirectoryTag.content.utf8)
+      try temporary.file.write(unsafe content.span.bytes, at: 0)
+      _ = try temporary.commitOrLink(as: CacheDirectoryTag.name)
     }
   }
 }

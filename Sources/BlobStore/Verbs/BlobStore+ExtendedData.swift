@@ -8,7 +8,7 @@ extension BlobStore {
   /// - Returns: The extended data, or `nil` if no live record exists or it has no extended data.
   /// - Throws: The errors of `header(for:)`.
   public func extendedData(for key: BlobKey) throws(BlobStoreError) -> Data? {
-    try withErrorContext("extendedData", key) { try core.extendedData(of: key) }
+    try withErrorContext("extendedData", key) { try Records(core).extendedData(of: key) }
   }
 
   /// Replaces the extended data of a key's record, whose payload, locks and age do not change.
@@ -27,14 +27,14 @@ extension BlobStore {
   public func setExtendedData(_ data: Data?, for key: BlobKey) throws(BlobStoreError) -> Outcome {
     try withErrorContext("setExtendedData", key) {
       let data = data ?? Data()
-      try core.checkExtendedData(data)
-      guard var transaction = try core.transaction(of: try core.path(for: key)) else { return .notFound }
+      try Records(core).checkExtendedData(data)
+      guard var transaction = try Records(core).transaction(of: try core.path(for: key)) else { return .notFound }
       return try transaction.rewriteExtension { $0.data = Array(data) }
     }
   }
 }
 
-extension StoreCore {
+extension Records {
   /// Throws if a record must not have this extended data: `extendedDataTooLarge`, `extendedDataRefused`.
   func checkExtendedData(_ data: Data) throws(BlobStoreError) {
     guard !data.isEmpty else { return }
@@ -44,12 +44,12 @@ extension StoreCore {
         "extended data of \(data.count) bytes are more than the maximum of \(RecordExtension.maximumDataByteCount); "
           + "store them as a blob of their own")
     }
-    guard configuration.hasOwnFormat else {
+    guard core.configuration.hasOwnFormat else {
       throw BlobStoreError(
         .extendedDataRefused,
         "SPTPersistentCache could not read a record with extended data, and this directory may be shared with it; the "
           + "encoded or sha256 naming and the checksummed format take them",
-        path: root.path)
+        path: core.root.path)
     }
   }
 
@@ -57,7 +57,7 @@ extension StoreCore {
   func newExtension(of key: BlobKey, at path: RecordPath, _ data: Data?) throws(BlobStoreError) -> RecordExtension? {
     if let data { try checkExtendedData(data) }
     let keepsKey =
-      configuration.hasOwnFormat && configuration.layout.naming.keepsKey(ofFileName: path.fileName)
+      core.configuration.hasOwnFormat && core.configuration.layout.naming.keepsKey(ofFileName: path.fileName)
       && key.string.utf8.count <= RecordExtension.maximumKeyByteCount
     guard keepsKey || data?.isEmpty == false else { return nil }
     return RecordExtension(key: keepsKey ? key : nil, data: data.map(Array.init) ?? [])
@@ -65,7 +65,7 @@ extension StoreCore {
 
   fileprivate func extendedData(of key: BlobKey) throws -> Data? {
     var place: OpenRoot?
-    let lookup = OpenLookup(path: try path(for: key), now: configuration.now())
+    let lookup = OpenLookup(path: try core.path(for: key), now: core.configuration.now())
     return try readUntilConsistent(lookup, .report, &place)?.1.extension?.extendedData
   }
 }

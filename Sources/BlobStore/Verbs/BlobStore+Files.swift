@@ -13,7 +13,7 @@ extension BlobStore {
   /// - Throws: `invalidKey`. Before the first operation, also the errors of opening the directory.
   /// - Complexity: No system call, except for the first operation, which opens the directory.
   public func filePath(for key: BlobKey) throws(BlobStoreError) -> FilePath {
-    try withErrorContext("filePath", key) { try core.filePath(for: key) }
+    try withErrorContext("filePath", key) { try Records(core).filePath(for: key) }
   }
 
   /// Runs a closure while the key's record cannot be changed by other threads or processes.
@@ -33,26 +33,23 @@ extension BlobStore {
   ///   `body`; `invalidKey`, `fileSystem`.
   public func withExclusiveAccess<Result>(to key: BlobKey, _ body: (FilePath) throws -> Result) throws -> Result {
     let result = try withErrorContext("withExclusiveAccess", key) {
-      let digest = try core.path(for: key).digest
       // An error of the closure is rethrown unchanged, because it is not an error of the store.
-      var hold = try core.hold(digest)
-      defer { extendLifetime(hold) }
-      if let open = try core.root.opened() {
-        try core.records.moveToFile(open.placed(try core.path(for: key)), in: open, &hold)
-      }
-      let file = try core.filePath(for: key)
+      var transaction = try Records(core).transaction(of: core.path(for: key))
+      defer { extendLifetime(transaction) }
+      try transaction?.moveToFile()
+      let file = try Records(core).filePath(for: key)
       return Swift.Result { try LockOrder.outside { try body(file) } }
     }
     return try result.get()
   }
 }
 
-extension StoreCore {
+extension Records {
   fileprivate func filePath(for key: BlobKey) throws -> FilePath {
-    var path = try path(for: key)
-    if configuration.layout.arrangement == nil, root.arrangement == nil, let open = try root.opened() {
+    var path = try core.path(for: key)
+    if core.configuration.layout.arrangement == nil, core.root.arrangement == nil, let open = try core.root.opened() {
       path = open.placed(path)
     }
-    return root.absolutePath.appending(path.relative)
+    return core.root.absolutePath.appending(path.relative)
   }
 }

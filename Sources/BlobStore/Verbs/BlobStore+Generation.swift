@@ -37,7 +37,7 @@ extension BlobStore {
       else { return nil }
       guard isCurrent(generation) else { return false }
       if let hit {
-        core.count(
+        core.uses.count(
           .hitInMemory(byteCount: hit.byteCount), of: digest, isUse: hit.isUse, at: hit.time, in: control, open)
       }
       return true
@@ -68,7 +68,7 @@ extension BlobStore {
     try withErrorContext("load", key) {
       let path = try core.path(for: key)
       _ = try publisher.madeRootOfLocks()
-      return try core.hold(path.digest).history
+      return try Records(core).hold(path.digest).history
     }
   }
 

@@ -14,7 +14,7 @@ extension BlobStore {
   public func touch(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
     try withErrorContext("touch", key) {
       let now = core.configuration.now()
-      return try core.changeHeader(
+      return try Records(core).changeHeader(
         of: key, now, syncsEntry: false, level: core.configuration.durability.level(concernsLock: false)
       ) {
         // The time is read again, because others may have changed the record while this call waited for the stripe.
@@ -27,7 +27,7 @@ extension BlobStore {
   @discardableResult
   package func renew(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
     try withErrorContext("renew", key) {
-      try core.changeHeader(
+      try Records(core).changeHeader(
         of: key, core.configuration.now(), syncsEntry: false,
         level: core.configuration.durability.level(concernsLock: false)
       ) {
@@ -45,7 +45,7 @@ extension BlobStore {
   public func lock(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
     try withErrorContext("lock", key) {
       // The record may have been stored without durability, so its name must be on the medium too.
-      try core.changeHeader(
+      try Records(core).changeHeader(
         of: key, core.configuration.now(), syncsEntry: true,
         level: core.configuration.durability.level(concernsLock: true)
       ) { header throws(BlobStoreError) in
@@ -68,7 +68,7 @@ extension BlobStore {
   @discardableResult
   public func unlock(_ key: BlobKey, force: Bool = false) throws(BlobStoreError) -> Outcome {
     try withErrorContext("unlock", key) {
-      try core.changeHeader(
+      try Records(core).changeHeader(
         of: key, core.configuration.now(), syncsEntry: false,
         level: core.configuration.durability.level(concernsLock: true)
       ) { header in
@@ -127,7 +127,7 @@ extension RecordHeader {
   }
 }
 
-extension StoreCore {
+extension Records {
   /// Changes the header of a live record in place. `full` durability includes the directory entry if `syncsEntry` is
   /// set, because the entry may be as new as the record.
   fileprivate func changeHeader(
@@ -137,7 +137,7 @@ extension StoreCore {
     let rewritten: RewrittenRecord
     do {
       // The key is released at the end of this block, so that synchronizations can run concurrently.
-      guard var transaction = try transaction(of: try path(for: key)) else { return .notFound }
+      guard var transaction = try transaction(of: try core.path(for: key)) else { return .notFound }
       rewritten = try transaction.rewriteHeader(at: now, level, change)
     }
     return try rewritten.synchronize(level, syncsEntry: syncsEntry)
@@ -158,7 +158,7 @@ extension StoreCore {
       if case .settled(_, isLeftLinked: true) = written { return nil }
       return update
     } catch {
-      configuration.logger.debug("\(BlobStoreError(error, operation: "touch after load", key: nil))")
+      core.configuration.logger.debug("\(BlobStoreError(error, operation: "touch after load", key: nil))")
       return nil
     }
   }

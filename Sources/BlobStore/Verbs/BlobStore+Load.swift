@@ -18,7 +18,7 @@ extension BlobStore {
   public func load(_ key: BlobKey, touching: Bool = true) throws(BlobStoreError) -> Blob? {
     try withErrorContext("load", key) {
       var receipt = LoadReceipt()
-      return try core.blob(for: key, at: try core.path(for: key), touching: touching, &receipt)
+      return try Records(core).blob(for: key, at: try core.path(for: key), touching: touching, &receipt)
     }
   }
 
@@ -26,14 +26,14 @@ extension BlobStore {
   package func load(
     _ key: BlobKey, at path: RecordPath, touching: Bool, _ receipt: inout LoadReceipt
   ) throws(BlobStoreError) -> Blob? {
-    try withErrorContext("load", key) { try core.blob(for: key, at: path, touching: touching, &receipt) }
+    try withErrorContext("load", key) { try Records(core).blob(for: key, at: path, touching: touching, &receipt) }
   }
 
   /// Returns the blob that a load at an earlier time would find in the current record, which is not touched.
   package func load(_ key: BlobKey, liveAt time: UnixTime) throws(BlobStoreError) -> Blob? {
     try withErrorContext("load", key) {
       var receipt = LoadReceipt()
-      return try core.blob(for: key, at: try core.path(for: key), touching: false, now: time, &receipt)
+      return try Records(core).blob(for: key, at: try core.path(for: key), touching: false, now: time, &receipt)
     }
   }
 
@@ -51,42 +51,42 @@ extension BlobStore {
   ) throws(BlobStoreError) -> Blob? {
     try withErrorContext("load") {
       var keys: [BlobKey] = []
-      for entry in try core.recordSequence(prefix: prefix) {
+      for entry in try Records(core).recordSequence(prefix: prefix) {
         // A file that the caller may not read is not a candidate. Any other unreadable file might be one.
         if let error = entry.accessError, entry.path == nil || !error.isLackOfPermission { throw error }
         if let key = entry.key, entry.state == .live || entry.state == .locked { keys.append(key) }
       }
       guard !keys.isEmpty, let chosen = choose(keys) else { return nil }
       var receipt = LoadReceipt()
-      return try core.blob(for: chosen, at: try core.path(for: chosen), touching: touching, &receipt)
+      return try Records(core).blob(for: chosen, at: try core.path(for: chosen), touching: touching, &receipt)
     }
   }
 
   /// Returns the header of a key's live record, without reading the payload or touching the record.
   public func header(for key: BlobKey) throws(BlobStoreError) -> RecordHeader? {
-    try withErrorContext("header", key) { try core.liveHeader(for: key) }
+    try withErrorContext("header", key) { try Records(core).liveHeader(for: key) }
   }
 
   /// Returns whether a load would find a record, without reading the payload or touching the record.
   public func contains(_ key: BlobKey) throws(BlobStoreError) -> Bool {
-    try withErrorContext("contains", key) { try core.liveHeader(for: key) != nil }
+    try withErrorContext("contains", key) { try Records(core).liveHeader(for: key) != nil }
   }
 }
 
 // MARK: - Reading
 
-extension StoreCore {
+extension Records {
   fileprivate func blob(
     for key: BlobKey, at path: RecordPath, touching: Bool, now time: UnixTime? = nil, _ receipt: inout LoadReceipt
   ) throws -> Blob? {
-    let now = time ?? configuration.now()
+    let now = time ?? core.configuration.now()
     var place: OpenRoot?
     let lookup = WholeLookup(key: key, path: path, now: now)
-    guard let (header, content) = try readUntilConsistent(lookup, configuration.damagePolicy, &place) else {
-      count(.miss, of: path.digest, isUse: touching, at: now, in: place)
+    guard let (header, content) = try readUntilConsistent(lookup, core.configuration.damagePolicy, &place) else {
+      core.uses.count(.miss, of: path.digest, isUse: touching, at: now, in: place)
       return nil
     }
-    count(.hit(byteCount: content.payload.count), of: path.digest, isUse: touching, at: now, in: place)
+    core.uses.count(.hit(byteCount: content.payload.count), of: path.digest, isUse: touching, at: now, in: place)
     if touching, header.ttl == 0, header.lastUpdate < now {
       if let use = content.use {
         use.note(at: now)
@@ -100,7 +100,7 @@ extension StoreCore {
 
   func liveHeader(for key: BlobKey) throws -> RecordHeader? {
     var place: OpenRoot?
-    let lookup = HeaderLookup(path: try path(for: key), now: configuration.now())
+    let lookup = HeaderLookup(path: try core.path(for: key), now: core.configuration.now())
     return try readUntilConsistent(lookup, .report, &place)?.0
   }
 
@@ -126,7 +126,7 @@ extension StoreCore {
       if error == .recordIsStreamAndBusy, case .damaged(let settled) = try verifyRecord(lookup.path) { error = settled }
       try follow(policy, for: error, at: lookup.path)
       throw DamagedRecord(
-        error: error, path: root.path.appending(lookup.path.placed(by: lastArrangement).relative))
+        error: error, path: core.root.path.appending(lookup.path.placed(by: core.lastArrangement).relative))
     }
   }
 
@@ -139,13 +139,13 @@ extension StoreCore {
   private func readAtStableGeneration<Lookup: RecordLookup>(
     _ lookup: Lookup, _ mode: ReadMode, _ place: inout OpenRoot?
   ) throws -> Reading<Lookup.Content> {
-    guard let open = try root.opened() else { return .absent }
+    guard let open = try core.root.opened() else { return .absent }
     place = open
     // If packs exist, the read encounters the error again, and throws it.
-    guard let control = try? open.controlFileOfLoads(configuration.logger) else {
+    guard let control = try? open.controlFileOfLoads(core.configuration.logger) else {
       return try read(lookup, in: open, mode)
     }
-    prefetch(forLoadOf: lookup.path.digest, in: control)
+    prefetch(lookup.path.digest, in: control)
     var triesLeft = 3
     while true {
       let generation = control.generation(of: lookup.path.digest)
@@ -156,12 +156,22 @@ extension StoreCore {
     }
   }
 
+  /// Prefetches the cache lines of the shared tables that a load reads. The digest determines their places, and
+  /// consecutive cache misses would cost as much as the read. It makes no system call.
+  private func prefetch(_ digest: UInt64, in control: ControlFile) {
+    guard control.isMapped, control.packIndexNumber != 0 else { return }
+    core.packHolder.prefetch(digest, control)
+    control.file.prefetch(at: ControlLayout.generationOffset(of: digest))
+    let number = control.word(at: ControlLayout.usesNumberOffset)
+    if number != 0 { _ = control.uses.withKnownSketch(number) { $0.prefetch(digest) } }
+  }
+
   /// Returns the reading, or `absent` if another user's file is at the path.
   private func read<Lookup: RecordLookup>(
     _ lookup: Lookup, in open: OpenRoot, _ mode: ReadMode
   ) throws -> Reading<Lookup.Content> {
     do {
-      return try records.read(open.placed(lookup.path), in: open, lookup, mode)
+      return try read(open.placed(lookup.path), in: open, lookup, mode)
     } catch let error as FileError where open.foreignRecord(at: open.placed(lookup.path), after: error) != nil {
       return .absent
     }

@@ -10,20 +10,20 @@ extension BlobStore {
     _ key: BlobKey, at path: RecordPath, touching: Bool, tellsAbsence: Bool = true, _ receipt: inout LoadReceipt
   ) -> CachedAnswer<Blob> {
     let now = core.configuration.now()
-    guard let place = core.placeIfOpen() else { return .unknown }
-    let look = core.readWithoutBlocking(WholeLookup(key: key, path: path, now: now), in: place)
+    guard let place = Records(core).placeIfOpen() else { return .unknown }
+    let found = Records(core).readWithoutBlocking(WholeLookup(key: key, path: path, now: now), in: place)
     // If the file of uses is not open, an ordinary lookup opens it and counts the use.
     guard !touching || core.uses.areOpen(of: place.control) else { return .unknown }
     func count(_ load: CountedLoad) {
-      core.count(load, of: path.digest, isUse: touching, at: now, in: place.control, place.open)
+      core.uses.count(load, of: path.digest, isUse: touching, at: now, in: place.control, place.open)
     }
-    switch look?.reading {
+    switch found?.reading {
     case .absent where tellsAbsence:
       count(.miss)
       return .known(nil)
     case .live(let header, let content):
       count(.hit(byteCount: content.payload.count))
-      receipt.generation = look?.generation
+      receipt.generation = found?.generation
       let isDue = touching && header.ttl == 0 && header.lastUpdate < now
       if isDue, let use = content.use {
         use.note(at: now)
@@ -40,16 +40,16 @@ extension BlobStore {
   package func headerIfCached(for key: BlobKey) -> CachedAnswer<RecordHeader> {
     // An ordinary lookup reports the invalid key.
     guard let path = try? core.path(for: key) else { return .unknown }
-    return core.headerIfCached(at: path)
+    return Records(core).headerIfCached(at: path)
   }
 }
 
-extension StoreCore {
+extension Records {
   fileprivate func headerIfCached(at path: RecordPath) -> CachedAnswer<RecordHeader> {
-    let now = configuration.now()
+    let now = core.configuration.now()
     guard let place = placeIfOpen() else { return .unknown }
-    let look = readWithoutBlocking(HeaderLookup(path: path, now: now), in: place)
-    switch look?.reading {
+    let found = readWithoutBlocking(HeaderLookup(path: path, now: now), in: place)
+    switch found?.reading {
     case .absent: return .known(nil)
     case .live(let header, _): return .known(header)
     case .damaged, nil: return .unknown
@@ -64,7 +64,7 @@ extension StoreCore {
   /// The directory and its control file, if both are open. A mapped control file shows that the file system is local.
   /// On other file systems, each call may wait for a server.
   fileprivate func placeIfOpen() -> Place? {
-    guard let open = root.openedLately(), open.cachedLooks.areWorthTrying(at: open.directory.moment),
+    guard let open = core.root.openedLately(), open.cachedLookups.areWorthTrying(at: open.directory.moment),
       let control = open.openedControlFile, control.isMapped
     else { return nil }
     return Place(open: open, control: control)
@@ -77,12 +77,12 @@ extension StoreCore {
     let open = place.open
     let generation = place.control.generation(of: lookup.path.digest)
     do {
-      let reading = try records.read(open.placed(lookup.path), in: open, lookup, .withoutBlocking)
+      let reading = try read(open.placed(lookup.path), in: open, lookup, .withoutBlocking)
       guard place.control.generation(of: lookup.path.digest) == generation else { return nil }
       return (reading, generation)
     } catch {
       // An ordinary lookup encounters other failures again, and reports them.
-      if error as? CachedLookFailure == .unsupported { open.cachedLooks.wereRefused(at: open.directory.moment) }
+      if error as? CachedLookupFailure == .unsupported { open.cachedLookups.wereRefused(at: open.directory.moment) }
       return nil
     }
   }

@@ -23,14 +23,14 @@ extension BlobStore {
 
   /// Removes a key's record. `erasing` has the effect of `purging`, except that the recycling bin is not emptied.
   package func remove(_ key: BlobKey, erasing: Bool) throws(BlobStoreError) -> Outcome {
-    try withErrorContext("remove", key) { try core.remove(key, recycling: !erasing) }
+    try withErrorContext("remove", key) { try Records(core).remove(key, recycling: !erasing) }
   }
 
   /// Removes a key's record, or returns `nil` if the record exists and does not fulfill a condition.
   package func remove(_ key: BlobKey, if condition: StoreCondition) throws(BlobStoreError) -> Outcome? {
     try withErrorContext("remove", key) {
       do {
-        return try core.remove(key, recycling: true, if: condition)
+        return try Records(core).remove(key, recycling: true, if: condition)
       } catch is ConditionFailed {
         return nil
       }
@@ -43,7 +43,7 @@ extension BlobStore {
   /// - Complexity: Two system calls for each file.
   @discardableResult
   public func emptyRecyclingBin() throws(BlobStoreError) -> RemovalReport {
-    try withErrorContext("emptyRecyclingBin") { try core.supply.emptyBin().removed }
+    try withErrorContext("emptyRecyclingBin") { try FileSupply(core: core).emptyBin().removed }
   }
 
   /// Throws `invalidKey` for an empty prefix, which is an easy mistake. `removeAll` removes all records.
@@ -86,7 +86,7 @@ extension BlobStore {
       for entry in try records(prefix: prefix) {
         if let error = entry.accessError { throw error }
         // A file whose name does not belong to a key cannot match the prefix.
-        guard let key = entry.key, try core.remove(key, recycling: true) == .done else { continue }
+        guard let key = entry.key, try Records(core).remove(key, recycling: true) == .done else { continue }
         report.files += 1
         report.bytes.saturatingAdd(entry.fileSize)
       }
@@ -105,7 +105,7 @@ extension BlobStore {
     _ scope: RemovalScope, _ options: RemovalOptions = RemovalOptions()
   ) throws(BlobStoreError) -> RemovalReport {
     try withErrorContext("removeAll") {
-      if scope == .all { try core.requireCache() }
+      if scope == .all { try Records(core).requireCache() }
       guard let open = try core.root.opened() else { return RemovalReport() }
       var wipe = Wipe(core, in: open, scope, options)
       defer { options.progress?(wipe.progress) }
@@ -116,16 +116,16 @@ extension BlobStore {
 
 }
 
-extension StoreCore {
+extension Records {
   fileprivate func remove(
     _ key: BlobKey, recycling: Bool, if condition: StoreCondition? = nil
   ) throws -> BlobStore.Outcome {
-    let name = try path(for: key)
-    guard let open = try root.opened() else { return .notFound }
+    let name = try core.path(for: key)
+    guard let open = try core.root.opened() else { return .notFound }
     let path = open.placed(name)
     if try removePacked(path, of: open, erasing: !recycling, if: condition) { return .done }
     var mustTell = true
-    let outcome = try lookInSubdirectory(of: path, open) { directory throws -> BlobStore.Outcome? in
+    let outcome = try core.lookUpInSubdirectory(of: path, open) { directory throws -> BlobStore.Outcome? in
       mustTell = false
       let level = try remove(path, in: directory, of: open, recycling: recycling, if: condition)
       guard let level else { return nil }
@@ -134,9 +134,9 @@ extension StoreCore {
     }
     if let outcome { return outcome }
     // Without a control file, no production for the directory is under way.
-    if mustTell, try controlFiles.controlFile(of: open, makesIt: false) != nil {
-      var hold = try hold(path.digest)
-      hold.noteChange()
+    if mustTell, try core.controlFiles.controlFile(of: open, makesIt: false) != nil {
+      var transaction = KeyTransaction(path, in: open, self, try hold(path.digest))
+      transaction.noteChange()
     }
     return .notFound
   }
@@ -145,10 +145,10 @@ extension StoreCore {
   private func removePacked(
     _ path: RecordPath, of open: OpenRoot, erasing: Bool, if condition: StoreCondition?
   ) throws -> Bool {
-    guard let packs = try records.packs(of: open) else { return false }
+    guard let packs = try packs(of: open) else { return false }
     packs.packs.prefetch(forChangeOf: path.digest)
-    var transaction = KeyTransaction(path, in: open, records, try hold(path.digest))
-    guard let found = try records.findPacked(path, of: open, by: judge(for: condition)) else { return false }
+    var transaction = KeyTransaction(path, in: open, self, try hold(path.digest))
+    guard let found = try findPacked(path, of: open, by: judge(for: condition)) else { return false }
     _ = try transaction.remove(found, recycling: false, erasing: erasing, in: open.directory, if: condition)
     return true
   }
@@ -158,10 +158,10 @@ extension StoreCore {
     _ path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, recycling: Bool,
     if condition: StoreCondition?
   ) throws -> BlobStore.Durability.Level? {
-    var transaction = KeyTransaction(path, in: open, records, try hold(path.digest))
+    var transaction = KeyTransaction(path, in: open, self, try hold(path.digest))
     guard let found = try recordToRemove(at: path, in: directory, of: open, by: judge(for: condition)) else {
       // A producer may be at it, and must learn that it was removed.
-      transaction.hold.noteChange()
+      transaction.noteChange()
       return nil
     }
     return try transaction.remove(found, recycling: recycling, in: directory, if: condition)
@@ -169,6 +169,6 @@ extension StoreCore {
 
   /// Returns a judge that considers the age only if a condition requires it.
   private func judge(for condition: StoreCondition?) -> RecordJudge {
-    condition == nil ? RecordJudge() : judge(at: configuration.now())
+    condition == nil ? RecordJudge() : core.judge(at: core.configuration.now())
   }
 }

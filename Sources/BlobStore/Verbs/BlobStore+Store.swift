@@ -98,12 +98,12 @@ extension Publisher {
     _ payload: RawSpan, _ extendedData: Data?, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy,
     at time: UnixTime? = nil, if condition: StoreCondition?
   ) throws -> StoreReceipt {
-    try core.checkSize(Int64(payload.byteCount))
+    try Records(core).checkSize(Int64(payload.byteCount))
     var header = try newHeader(ttl: ttl, locks: locks)
     if let time { header.updateTime = UInt64(clamping: time.seconds) }
     header.payloadSize = UInt64(payload.byteCount)
     if core.configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: payload) }
-    let mayPack = core.mayPack(payloadOf: Int64(payload.byteCount))
+    let mayPack = Records(core).mayPack(payloadOf: Int64(payload.byteCount))
     let ways = DraftAttempts(mayRecycle: true, canWriteAgain: true, mayPack: mayPack)
     return try unsafe payload.withUnsafeBytes { bytes in
       try unsafe publish(
@@ -124,21 +124,21 @@ extension Publisher {
   }
 }
 
-extension StoreCore {
+extension Records {
   /// The largest payload of a file, because no file is longer than 2^63-1 bytes.
   private static let largestPayload = Int64.max - Int64(RecordHeader.byteCount)
 
   func checkSize(_ byteCount: Int64) throws(BlobStoreError) {
-    guard byteCount <= configuration.limits.payload else {
+    guard byteCount <= core.configuration.limits.payload else {
       throw BlobStoreError(
         .payloadTooLarge,
-        "a payload of at least \(byteCount) bytes is larger than the maximum of \(configuration.limits.payload)")
+        "a payload of at least \(byteCount) bytes is larger than the maximum of \(core.configuration.limits.payload)")
     }
     guard byteCount <= Self.largestPayload else {
       throw BlobStoreError(
         .payloadTooLarge, "no file holds a payload of \(byteCount) bytes: at most \(Self.largestPayload)")
     }
-    if let limit = configuration.limits.size, byteCount > limit - Int64(RecordHeader.byteCount) {
+    if let limit = core.configuration.limits.size, byteCount > limit - Int64(RecordHeader.byteCount) {
       throw BlobStoreError(
         .payloadTooLarge,
         "a payload of at least \(byteCount) bytes does not fit into the size limit of \(limit)")

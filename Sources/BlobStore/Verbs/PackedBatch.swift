@@ -104,8 +104,8 @@ struct PackedBatch {
   private mutating func member(_ candidate: Candidate) throws -> Member? {
     let path = candidate.path
     records.packs.prefetch(forChangeOf: path.digest)
-    guard let hold = try core.holdIfAvailable(path.digest, makesControlFile: true) else { return nil }
-    let transaction = KeyTransaction(path, in: open, core.records, hold)
+    guard let hold = try Records(core).holdIfAvailable(path.digest, makesControlFile: true) else { return nil }
+    let transaction = KeyTransaction(path, in: open, Records(core), hold)
     var pending = publisher.pendingStore(candidate.header, locks: candidate.locks, if: nil)
     let found = try records.recordToReplace(transaction, by: RecordJudge())
     let before = Predecessor(found)
@@ -145,7 +145,10 @@ struct PackedBatch {
       }
     } catch {
       var records = records
-      for member in members { try records.finish(&member.transaction.hold) }
+      for member in members {
+        try records.finish(&member.transaction.hold)
+        member.isPublished = try records.isCurrent(member.candidate.path, at: member.room.address)
+      }
       throw error
     }
   }
@@ -168,7 +171,7 @@ struct PackedBatch {
         unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[end..<begin]).initializeMemory(
           as: UInt8.self, repeating: 0)
         end = begin + member.room.byteCount
-        records.announce(member.room, member.predecessor, member.transaction.hold)
+        records.announce(member.room, member.predecessor, member.level, .store, &member.transaction.hold)
         try member.candidate.withBody { body in
           try unsafe records.encode(
             member.pending.header, body, as: member.candidate.path, in: member.room,
@@ -185,15 +188,18 @@ struct PackedBatch {
     let candidate = member.candidate
     do {
       try records.publishWritten(
-        member.pending.header, as: candidate.path, in: member.room, replacing: member.predecessor, member.level, .store,
+        member.pending.header, as: candidate.path, in: member.room, replacing: member.predecessor, .store,
         &member.transaction.hold)
       member.isPublished = true
-      try records.synchronizeUnlinks(of: candidate.path, member.level, member.transaction.hold)
+      try afterPublication {
+        try records.synchronizeUnlinks(of: candidate.path, member.level, member.transaction.hold)
+      }
       results.stored.append(
         Stored(index: candidate.index, path: candidate.path, header: member.pending.header, exceeding: member.exceeding)
       )
     } catch is IndexIsFull {
     } catch {
+      member.isPublished = error is Published
       results.failed.append((candidate.index, error))
     }
   }
@@ -212,7 +218,7 @@ extension Publisher {
       let open = try madeRoot()
       guard open.packing != .off else { return PackedBatch.Results() }
       let candidates = candidates(blobs, in: open, ttl: ttl, locks: locks)
-      guard let records = try core.madePacks(of: open) else { return PackedBatch.Results() }
+      guard let records = try Records(core).madePacks(of: open) else { return PackedBatch.Results() }
       var batch = PackedBatch(self, records, in: open)
       let results = try batch.store(candidates)
       // The keys have been released, because subsequent work may need them.
@@ -231,7 +237,7 @@ extension Publisher {
   ) -> [PackedBatch.Candidate] {
     zip(blobs.indices, blobs).compactMap { index, blob in
       // The separate store of an invalid blob reports the error.
-      guard core.mayPack(payloadOf: Int64(blob.payload.count)), let path = try? core.path(for: blob.key) else {
+      guard Records(core).mayPack(payloadOf: Int64(blob.payload.count)), let path = try? core.path(for: blob.key) else {
         return nil
       }
       return try? candidate(index, blob.key, blob.payload, open.placed(path), in: open, ttl: ttl, locks: locks)
@@ -243,14 +249,14 @@ extension Publisher {
     _ index: Int, _ key: BlobKey, _ payload: Data, _ path: RecordPath, in open: OpenRoot, ttl: Duration?,
     locks: BlobStore.LockPolicy
   ) throws -> PackedBatch.Candidate? {
-    try core.checkSize(Int64(payload.count))
+    try Records(core).checkSize(Int64(payload.count))
     var header = try newHeader(ttl: ttl, locks: locks)
     header.payloadSize = UInt64(payload.count)
     header.payloadChecksum = CRC32.checksum(of: payload.bytes)
     header.keyDigest = path.digest
-    let tail = try core.newExtension(of: key, at: path, nil)?.encoded ?? []
+    let tail = try Records(core).newExtension(of: key, at: path, nil)?.encoded ?? []
     header.extensionEnd = tail.isEmpty ? nil : UInt32(tail.count)
-    guard core.packs(header, path, in: open) else { return nil }
+    guard Records(core).belongsInPack(header, at: path, in: open) else { return nil }
     return PackedBatch.Candidate(
       index: index, path: path, header: header, locks: locks, payload: payload, tail: tail)
   }

@@ -13,7 +13,7 @@ struct Publisher {
   /// blob of the digest. `rescues` is the number of such collections before the failed attempt. Returns whether another
   /// attempt makes sense.
   func makesRoom(for byteCount: Int64, of digest: UInt64, after rescues: Int) -> Bool {
-    core.supply.makesRoomByEmptyingBin()
+    FileSupply(core: core).makesRoomByEmptyingBin()
       || enforcer?.makeRoomOnFullVolume(for: byteCount, of: digest, after: rescues) == true
   }
 
@@ -88,9 +88,9 @@ extension Publisher {
     let isPacked = attempt.kind == .packed
     switch attempt.ways.step(after: error, of: attempt.kind, refusesUnnamed: core.root.files.refusesUnnamedFiles) {
     case .again: break
-    case .refuseBin: try core.supply.refuseBin(error)
+    case .refuseBin: try FileSupply(core: core).refuseBin(error)
     case .growIndex:
-      guard let open = try core.root.opened(), try core.records.packs(of: open)?.growIfDue() == true else {
+      guard let open = try core.root.opened(), try Records(core).packs(of: open)?.growIfDue() == true else {
         return attempt.ways.refusePacks()
       }
     case .lookAgain:
@@ -102,7 +102,7 @@ extension Publisher {
       // A file needs less space than a chunk. If the file does not fit either, that error is reported.
       guard isPacked else { throw error }
       attempt.ways.refusePacks()
-    case .giveUp: throw (error as? Published)?.cause ?? error
+    case .giveUp: throw error
     }
   }
 }
@@ -121,11 +121,11 @@ extension Publisher {
   ) throws -> StoreReceipt {
     let path = try core.path(for: key)
     if core.configuration.format == .checksummed { pending.header.keyDigest = path.digest }
-    let tail = try core.newExtension(of: key, at: path, extendedData)?.encoded
+    let tail = try Records(core).newExtension(of: key, at: path, extendedData)?.encoded
     pending.header.extensionEnd = tail.map { UInt32($0.count) }
     // The wait continues while the record is written again, so that a collection knows that a store still waits.
     var wait: LimitEnforcer.Wait?
-    defer { enforcer?.stopAsking(&wait) }
+    defer { enforcer?.stopAsking(wait) }
     return try attempting(Attempt(ways: ways, byteCount: pending.header.fileByteCount), at: path) {
       open, path, attempt in
       if let payload = unsafe payload, let packs = try packs(for: pending.header, path, in: open, &attempt) {
@@ -136,7 +136,7 @@ extension Publisher {
       }
       let subdirectory = try open.madeSubdirectory(path.subdirectory)
       pending.forgetKeptLocks()
-      var draft = try core.records.draft(pending.header, for: path, attempt.ways, in: subdirectory, of: open)
+      var draft = try Records(core).draft(pending.header, for: path, attempt.ways, in: subdirectory, of: open)
       attempt.kind = draft.kind
       try draft.fill(&pending.header) { file, header in
         try write(file, &header)
@@ -156,7 +156,7 @@ extension Publisher {
     let ways = DraftAttempts(mayRecycle: false, canWriteAgain: false)
     return try attempting(Attempt(ways: ways, byteCount: byteCount), at: path) { open, path, attempt in
       let subdirectory = try open.madeSubdirectory(path.subdirectory)
-      let draft = try core.records.draft(header, for: path, attempt.ways, in: subdirectory, of: open)
+      let draft = try Records(core).draft(header, for: path, attempt.ways, in: subdirectory, of: open)
       return PlacedDraft(draft: draft, path: path, root: open)
     }
   }
@@ -168,17 +168,13 @@ extension Publisher {
   ) throws -> StoreReceipt {
     var pending = pendingStore(header, locks: locks, if: condition)
     var wait: LimitEnforcer.Wait?
-    defer { enforcer?.stopAsking(&wait) }
-    do {
-      if let receipt = try pack(placed, &pending, &wait) { return receipt }
-      pending.forgetKeptLocks()
-      while true {
-        if let receipt = try publish(&placed.draft, &pending, &wait, at: placed.path, of: placed.root) {
-          return receipt
-        }
+    defer { enforcer?.stopAsking(wait) }
+    if let receipt = try pack(placed, &pending, &wait) { return receipt }
+    pending.forgetKeptLocks()
+    while true {
+      if let receipt = try publish(&placed.draft, &pending, &wait, at: placed.path, of: placed.root) {
+        return receipt
       }
-    } catch let error as Published {
-      throw error.cause
     }
   }
 
@@ -187,7 +183,7 @@ extension Publisher {
     _ placed: borrowing PlacedDraft, _ pending: inout PendingStore, _ wait: inout LimitEnforcer.Wait?
   ) throws -> StoreReceipt? {
     let header = pending.header
-    guard core.packs(header, placed.path, in: placed.root) else { return nil }
+    guard Records(core).belongsInPack(header, at: placed.path, in: placed.root) else { return nil }
     let body = try placed.draft.file.bytes(in: RecordHeader.byteCount..<Int(header.fileByteCount))
     guard body.count == Int(header.fileByteCount) - RecordHeader.byteCount else { return nil }
     let ways = DraftAttempts(mayRecycle: false, canWriteAgain: true, mayPack: true)
@@ -206,9 +202,9 @@ extension Publisher {
   private func packs(
     for header: RecordHeader, _ path: RecordPath, in open: OpenRoot, _ attempt: inout Attempt
   ) throws -> PackRecords? {
-    guard attempt.ways.mayPack, core.packs(header, path, in: open) else { return nil }
+    guard attempt.ways.mayPack else { return nil }
     attempt.kind = .packed
-    guard let packs = try core.madePacks(of: open) else {
+    guard let packs = try Records(core).packs(for: header, at: path, in: open) else {
       attempt.kind = nil
       return nil
     }
@@ -253,17 +249,14 @@ extension Publisher {
     of open: OpenRoot
   ) throws -> KeyTransaction.Placement {
     pending.stopWaiting = stopWaiting(wait)
-    var transaction = KeyTransaction(path, in: open, core.records, try core.hold(path.digest))
+    var transaction = KeyTransaction(path, in: open, Records(core), try Records(core).hold(path.digest))
     return try transaction.place(&draft, &pending)
   }
 
   /// Returns the closure that a store calls after it has waited and found room.
   func stopWaiting(_ wait: LimitEnforcer.Wait?) -> (() -> Void)? {
     guard let enforcer, let wait else { return nil }
-    return {
-      var wait: LimitEnforcer.Wait? = wait
-      enforcer.stopAsking(&wait)
-    }
+    return { enforcer.stopAsking(wait) }
   }
 
   /// Counts a stored record, and starts a collection if a limit is exceeded.
@@ -271,7 +264,8 @@ extension Publisher {
     _ header: RecordHeader, at path: RecordPath, of open: OpenRoot, exceeding usage: BlobStore.UsageEstimate?
   ) {
     // This comes before the collection, whose walk would run concurrently with the creation of the file of uses.
-    core.countStore(of: path.digest, byteCount: Int64(clamping: header.payloadSize), in: open)
+    core.uses.countStore(
+      of: path.digest, byteCount: Int64(clamping: header.payloadSize), at: core.configuration.now(), in: open)
     if let usage { enforcer?.start(usage) }
     enforcer?.didStore(header.fileByteCount)
   }

@@ -29,13 +29,13 @@ struct Wipe {
     // Before anything is listed: what is published later, by a store that began earlier, is then detected.
     countWipe()
     defer { countWipe() }
-    guard let walk = try core.walk() else { return }
+    guard let walk = try Records(core).walk() else { return }
     try remove(metBy: walk)
     removeBusyRecords()
     if scope == .all, !progress.removed.wasStopped { removeHiddenFiles() }
     if mustSync {
       try open.directory.synchronize()
-      try core.records.packs(of: open)?.packs.files.synchronize()
+      try Records(core).packs(of: open)?.packs.files.synchronize()
     }
     if let firstFailure { throw firstFailure }
   }
@@ -86,7 +86,7 @@ struct Wipe {
       if let error = entry.accessError, scope != .all { throw error }
       guard scope.includes(entry) else { return }
       let path = try entry.knownPath()
-      switch try core.removeRecord(
+      switch try Records(core).removeRecord(
         at: path, metBy: walk, of: open, recycling: false, if: { [scope] in scope.includes($0) })
       {
       case .removed(let removed): count(removed)
@@ -96,7 +96,7 @@ struct Wipe {
     case .temporary(let name):
       progress.examined += 1
       guard scope == .all else { return }
-      let byteCount = try walk.withCurrentDirectory { try core.removeTemporaryFile(name, in: $0, of: open) }
+      let byteCount = try walk.withCurrentDirectory { try Records(core).removeTemporaryFile(name, in: $0, of: open) }
       if let byteCount { progress.removed.add(bytes: byteCount) }
     case .endOfSubdirectory, .covered, .foreign, .foreignRecord: break
     }
@@ -133,7 +133,7 @@ struct Wipe {
   /// Removes the record unless others still hold its key, in which case it returns `false`.
   private mutating func hasSettled(_ path: RecordPath, _ subdirectories: LastSubdirectory) throws -> Bool {
     let scope = scope
-    switch try core.removeRecord(at: path, subdirectories, recycling: false, if: { scope.includes($0) }) {
+    switch try Records(core).removeRecord(at: path, subdirectories, recycling: false, if: { scope.includes($0) }) {
     case .busy: return false
     case .stays: return true
     case .removed(let removed): count(removed)
@@ -146,12 +146,12 @@ struct Wipe {
   /// Removes the quarantine and the files of the recycling bin.
   private mutating func removeHiddenFiles() {
     attempt { wipe in
-      guard let removed = try wipe.core.quarantine()?.removeAll() else { return }
+      guard let removed = try Records(wipe.core).quarantine()?.removeAll() else { return }
       wipe.progress.removed.files += removed.files
       wipe.progress.removed.bytes.saturatingAdd(removed.bytes)
       wipe.firstFailure = wipe.firstFailure ?? removed.failure
     }
-    attempt { wipe in _ = try wipe.core.supply.emptyBin() }
+    attempt { wipe in _ = try FileSupply(core: wipe.core).emptyBin() }
   }
 }
 

@@ -78,7 +78,7 @@ extension Directory {
 }
 
 /// The reason why a non-blocking lookup has no result; the blocking lookup has one.
-package enum CachedLookFailure: Error {
+package enum CachedLookupFailure: Error {
   /// The lookup would have to wait, or meets an error that the blocking lookup reports.
   case notCached
   /// The kernel, a seccomp filter or the file system does not support the call.
@@ -93,7 +93,7 @@ extension Directory {
   /// System calls: `openat2(2)` with `RESOLVE_CACHED`, `fstat(2)`.
   package func openCachedFile(
     _ name: String, in subdirectory: String
-  ) throws(CachedLookFailure) -> OpenedFile {
+  ) throws(CachedLookupFailure) -> OpenedFile {
     guard AccessTime.flags != 0, !files.refusesToSpareAccessTime else { throw .unsupported }
     let place = location.appending(name, in: subdirectory)
     let opened: CInt
@@ -126,7 +126,7 @@ extension OpenFile {
     into first: UnsafeMutableRawBufferPointer,
     _ second: UnsafeMutableRawBufferPointer = unsafe UnsafeMutableRawBufferPointer(start: nil, count: 0),
     at offset: Int64 = 0
-  ) throws(CachedLookFailure) -> Int {
+  ) throws(CachedLookupFailure) -> Int {
     let count = first.count + second.count
     do {
       return try files.transfer(.readCached, location, count: count, endsShort: true) { done, limit in

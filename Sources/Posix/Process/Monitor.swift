@@ -51,14 +51,14 @@
     return try body(&state)
   }
 
-  /// Waits until `look`, which is called with the state locked, and possibly early, returns a result.
+  /// Waits until `body`, which is called with the state locked, and possibly early, returns a result.
   ///
   /// Changes that it makes do not wake other threads.
-  package func wait<Result>(_ look: (inout State) -> Finding<Result>) -> Result {
+  package func wait<Result>(_ body: (inout State) -> Finding<Result>) -> Result {
     unsafe pthread_mutex_lock(mutex)
     defer { unsafe pthread_mutex_unlock(mutex) }
     while true {
-      switch look(&state) {
+      switch body(&state) {
       case .done(let result): return result
       case .wait(let duration?): sleep(atMost: duration)
       case .wait(nil): unsafe pthread_cond_wait(condition, mutex)

@@ -43,6 +43,20 @@ import Testing
     #expect(order(&changes) == (keepsPlace ? ["a", "b"] : ["b", "a"]))
   }
 
+  /// Many later changes pass an early one that cannot begin. The next is then found among the keys that are left.
+  @Test func anEarlyChangeMayStay() {
+    var changes = Changes()
+    put("1", for: "stays", &changes)
+    for number in 0..<1000 {
+      put("2", for: "\(number)", &changes)
+      #expect(changes.next { $0 != "stays" } == "\(number)")
+      #expect(changes.begin("\(number)") != nil)
+    }
+    #expect(changes.next { $0 != "stays" } == nil)
+    put("3", for: "last", &changes)
+    #expect(changes.next() == "stays" && changes.next { $0 != "stays" } == "last")
+  }
+
   /// A change without bytes can supersede a change with bytes, and takes over its place in the order.
   @Test func aPlaceIsKeptByAnyChange() {
     var changes = Changes()

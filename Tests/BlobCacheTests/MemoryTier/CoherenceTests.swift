@@ -23,15 +23,15 @@ import Testing
     for seed in UInt64(2)...20 {
       try other.store(payload(10, seed), for: "a")
       #expect(try await cache.load("a")?.payload == payload(10, seed))
-      #expect(cache.cachedBlob(for: "a")?.payload == payload(10, seed))
+      #expect(cache.blobInMemory(for: "a")?.payload == payload(10, seed))
     }
   }
 
   @Test func whatAnotherRemovesIsGone() async throws {
     try await cache.store(payload(10), for: "a")
-    #expect(cache.cachedBlob(for: "a") != nil)
+    #expect(cache.blobInMemory(for: "a") != nil)
     try other.remove("a")
-    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(cache.blobInMemory(for: "a") == nil)
     #expect(try await cache.load("a") == nil)
   }
 
@@ -45,18 +45,18 @@ import Testing
   @Test func anExpiredBlobIsNotServedFromMemory() async throws {
     try await cache.store(payload(10), for: "a", ttl: .seconds(60))
     test.clock.advance(by: 60)
-    #expect(cache.cachedBlob(for: "a") != nil)
+    #expect(cache.blobInMemory(for: "a") != nil)
     test.clock.advance(by: 1)
-    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(cache.blobInMemory(for: "a") == nil)
     #expect(try await cache.load("a") == nil)
   }
 
   @Test func aLockedBlobPastItsTimeIsAskedOfTheDisk() async throws {
     try await cache.store(payload(10), for: "a", ttl: .seconds(60), locks: .one)
     test.clock.advance(by: 61)
-    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(cache.blobInMemory(for: "a") == nil)
     #expect(try await cache.load("a") != nil)
-    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(cache.blobInMemory(for: "a") == nil)
     try other.unlock("a")
     #expect(try await cache.load("a") == nil)
   }
@@ -81,7 +81,7 @@ import Testing
       #expect(found != nil)
       return cache.memoryCount == 1
     }
-    #expect(cache.cachedBlob(for: "c") != nil)
+    #expect(cache.blobInMemory(for: "c") != nil)
   }
 
   /// V1: the generation that decides is read before the disk is read.
@@ -95,7 +95,7 @@ import Testing
     if isRemoved { try other.remove("a") } else { try other.store(payload(10, 2), for: "a") }
     test.disk.letGo()
     #expect(try await loaded?.payload == payload(10, 1))
-    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(cache.blobInMemory(for: "a") == nil)
     #expect(try await cache.load("a")?.payload == (isRemoved ? nil : payload(10, 2)))
   }
 
@@ -104,7 +104,7 @@ import Testing
     try FileManager.default.removeItem(atPath: test.path(".blobcache"))
     // A cache that only loads does not create a control file.
     #expect(try await cache.load("a") != nil)
-    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(cache.blobInMemory(for: "a") == nil)
     #expect(cache.memoryCount == 0)
   }
 
@@ -117,16 +117,16 @@ import Testing
     let cache = try test.cache { $0.store.access.sharing = .exclusive }
     try await cache.store(payload(10, 1), for: "abc")
     #expect(try await cache.load("abc") != nil)
-    #expect(cache.cachedBlob(for: "abc")?.payload == payload(10, 1))
+    #expect(cache.blobInMemory(for: "abc")?.payload == payload(10, 1))
     try await cache.store(payload(10, 2), for: "abc")
     #expect(try await cache.load("abc")?.payload == payload(10, 2))
-    #expect(cache.cachedBlob(for: "abc")?.payload == payload(10, 2))
+    #expect(cache.blobInMemory(for: "abc")?.payload == payload(10, 2))
     try await cache.remove("abc")
     #expect(try await cache.load("abc") == nil)
     try await cache.store(payload(10, 3), for: "abc")
     _ = try await cache.load("abc")
     try await cache.removeAll(.all)
-    #expect(cache.cachedBlob(for: "abc") == nil)
+    #expect(cache.blobInMemory(for: "abc") == nil)
   }
 
   @Test func aShareOfTheMemoryIsTheMostThatOneBlobTakes() async throws {

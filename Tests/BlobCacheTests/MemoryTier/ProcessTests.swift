@@ -25,7 +25,7 @@ import Testing
   /// Loads a key, so that memory has its blob if the record exists.
   private func load(_ key: BlobKey) async throws -> Data? {
     let payload = try await cache.load(key)?.payload
-    #expect(cache.cachedBlob(for: key)?.payload == payload)
+    #expect(cache.blobInMemory(for: key)?.payload == payload)
     return payload
   }
 
@@ -36,7 +36,7 @@ import Testing
       #expect(try await load("key") == payload(10, seed - 1))
       try payload(10, seed).write(to: file)
       try await tool("store", "key", file.path)
-      #expect(cache.cachedBlob(for: "key") == nil)
+      #expect(cache.blobInMemory(for: "key") == nil)
       #expect(try await load("key") == payload(10, seed))
     }
   }
@@ -80,7 +80,7 @@ import Testing
     try await tool("load", "key")
     try await tool("touch", "key")
     let calls = test.disk.count(.read)
-    #expect(cache.cachedBlob(for: "key") != nil)
+    #expect(cache.blobInMemory(for: "key") != nil)
     #expect(try await cache.load("key") != nil)
     #expect(test.disk.count(.read) == calls)
   }

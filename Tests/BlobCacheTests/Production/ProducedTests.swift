@@ -37,7 +37,7 @@ import Testing
       #expect(blob.payload == payload(3))
     }
     #expect(produced.count == 2)
-    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(cache.blobInMemory(for: "a") == nil)
     #expect(try test.otherStore().load("a") == nil)
   }
 

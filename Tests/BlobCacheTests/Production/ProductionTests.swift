@@ -219,7 +219,7 @@ private struct Refusal: Error, Equatable {
     let other = try BlobCache(directory: test.outside.path.appending("other"), configuration: test.configuration())
     let blob = try await cache.load("a") { try await other.load("a") { payload(3) }.payload }
     #expect(blob.payload == payload(3))
-    #expect(other.cachedBlob(for: "a") != nil)
+    #expect(other.blobInMemory(for: "a") != nil)
   }
 
   @Test func aStoreThatFailsReachesWhoAsked() async throws {

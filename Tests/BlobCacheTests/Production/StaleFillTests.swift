@@ -104,7 +104,7 @@ private struct Refusal: Error {}
 
   /// The change is made while the production is still looking for the key on disk.
   @Test(arguments: Kind.allCases, [Change.othersStore, .othersRemove])
-  func whatComesBeforeTheProducerBeginsOvertakesNothing(_ kind: Kind, _ change: Change) async throws {
+  func whatComesBeforeTheProducerBeginsSupersedesNothing(_ kind: Kind, _ change: Change) async throws {
     let test = try TestCache()
     let cache = try cache(test, kind)
     try await cache.store(payload(1), for: "other")
@@ -271,7 +271,7 @@ private struct Refusal: Error {}
   }
 
   @Test(arguments: [Change.othersStore, .othersRemove, .othersRemoveAll])
-  func whatIsOvertakenIsNotEvenStaged(_ change: Change) async throws {
+  func whatIsSupersededIsNotEvenStaged(_ change: Change) async throws {
     let test = try TestCache()
     let cache = try test.cache {
       var writeBehind = BlobCache.WriteBehind()
@@ -286,7 +286,7 @@ private struct Refusal: Error {}
     #expect(try await cache.load("a")?.payload == (change.stores ? Self.new : nil))
   }
 
-  @Test func theEndOfWhatWasOvertakenLeavesTheNewProductionInPlace() async throws {
+  @Test func theEndOfWhatWasSupersededLeavesTheNewProductionInPlace() async throws {
     let cache = try TestCache().cache()
     let latches = [Latch(), Latch()]
     var loads: [Task<Blob, any Error>] = []
@@ -310,7 +310,7 @@ private struct Refusal: Error {}
     #expect(try await cache.load("a")?.payload == Self.new)
   }
 
-  @Test func aFailureOfWhatWasOvertakenIsNotRemembered() async throws {
+  @Test func aFailureOfWhatWasSupersededIsNotRemembered() async throws {
     let test = try TestCache()
     let cache = try test.cache()
     let (began, latch) = (Latch(), Latch())

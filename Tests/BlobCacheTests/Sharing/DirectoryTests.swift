@@ -90,8 +90,8 @@ import Testing
           try cache.store.store(payload(10), for: name)
           try store.store(payload(10), for: name)
           // The root is checked again.
-          cache.store.lookAtRoot()
-          store.lookAtRoot()
+          cache.store.checkRoot()
+          store.checkRoot()
         }
         #expect(try cache.store.usage().records == 2)
         #expect(try store.usage().records == 2)
@@ -119,7 +119,7 @@ import Testing
     let third = try cache("link", configure)
     #expect(second.store !== first.store && second.store === third.store)
     try await second.store(payload(10, 2), for: "key")
-    for cache in [first, second] { cache.store.lookAtRoot() }
+    for cache in [first, second] { cache.store.checkRoot() }
     try await first.store(payload(10, 3), for: "other")
     #expect(try await first.load("key")?.payload == payload(10, 1))
     #expect(try await second.load("key")?.payload == payload(10, 2))
@@ -152,7 +152,7 @@ import Testing
     #expect(error?.message.contains("link/cache") == true)
     #expect(error?.path?.string.hasSuffix("real/cache") == true)
     await expectTaken("another cache") { _ = try await second.load("a") }
-    #expect(second.cachedBlob(for: "a") == nil)
+    #expect(second.blobInMemory(for: "a") == nil)
     #expect(try await first.load("a")?.payload == payload(10, 1))
     // A closed cache no longer owns the directory, although a reference to it exists.
     try await first.close()
@@ -175,7 +175,7 @@ import Testing
     for seed in 1...5 as ClosedRange<UInt64> {
       try await first.store(payload(10, seed), for: "a")
       #expect(try await second.load("a")?.payload == payload(10, seed))
-      #expect(second.cachedBlob(for: "a")?.payload == payload(10, seed))
+      #expect(second.blobInMemory(for: "a")?.payload == payload(10, seed))
     }
   }
 
@@ -191,7 +191,7 @@ import Testing
     // When the paths lead to different directories, the engine follows neither of them.
     try make("other/cache")
     try link("link", to: "other")
-    first.store.lookAtRoot()
+    first.store.checkRoot()
     await expectTaken("leads elsewhere") { _ = try await second.load("a") }
     await expectTaken("leads elsewhere") { try await first.store(payload(10), for: "b") }
     #expect(try test.outside.names(in: "other/cache") == [])
@@ -209,7 +209,7 @@ import Testing
     try move("one", to: "old")
     try move("two", to: "one")
     // The second cache has not checked its root yet. When it does, it finds no directory at its path.
-    first.store.lookAtRoot()
+    first.store.checkRoot()
     #expect(try await first.load("a")?.payload == payload(10, 2))
     #expect(try await second.load("a") == nil)
     try await second.store(payload(10, 3), for: "a")
@@ -224,17 +224,17 @@ import Testing
     let (cache, other) = (try cache("one", exclusive), try cache("two", exclusive))
     try await cache.store(payload(10, 1), for: "a")
     #expect(try await cache.load("a")?.payload == payload(10, 1))
-    #expect(cache.cachedBlob(for: "a") != nil)
+    #expect(cache.blobInMemory(for: "a") != nil)
     try await other.store(payload(10, 2), for: "a")
     try await other.close()
     try move("one", to: "old")
     try move("two", to: "one")
-    cache.store.lookAtRoot()
-    #expect(cache.cachedBlob(for: "a") == nil)
+    cache.store.checkRoot()
+    #expect(cache.blobInMemory(for: "a") == nil)
     #expect(try await cache.load("a")?.payload == payload(10, 2))
     try FileManager.default.removeItem(atPath: path("one").string)
-    cache.store.lookAtRoot()
-    #expect(cache.cachedBlob(for: "a") == nil)
+    cache.store.checkRoot()
+    #expect(cache.blobInMemory(for: "a") == nil)
     #expect(try await cache.load("a") == nil)
   }
 
@@ -253,10 +253,10 @@ import Testing
     let reads = test.disk.count(.read)
     for number in 0..<40 {
       let key = BlobKey("\(number)")
-      let isResident = cache.cachedBlob(for: key, touching: false) != nil
+      let isResident = cache.blobInMemory(for: key, touching: false) != nil
       #expect(test.disk.count(.read) == reads)
       #expect(try await cache.load(key, touching: false) == nil || isResident)
     }
-    #expect((0..<40).count { cache.cachedBlob(for: BlobKey("\($0)"), touching: false) != nil } == 20)
+    #expect((0..<40).count { cache.blobInMemory(for: BlobKey("\($0)"), touching: false) != nil } == 20)
   }
 }

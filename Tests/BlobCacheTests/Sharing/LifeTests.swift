@@ -23,7 +23,7 @@ import Testing
     let second = try BlobCache(
       directory: test.outside.path.appending("other/../cache"), configuration: test.configuration())
     try await first.store(payload(10), for: "a")
-    #expect(second.cachedBlob(for: "a")?.payload == payload(10))
+    #expect(second.blobInMemory(for: "a")?.payload == payload(10))
     #expect(first.store === second.store)
     try await first.close()
     #expect(try await second.load("a") != nil)
@@ -138,7 +138,7 @@ import Testing
     try await cache.close()
     #expect(cache.isClosed)
     #expect(cache.threadCount == 0)
-    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(cache.blobInMemory(for: "a") == nil)
     await expect(.closed) { _ = try await cache.load("a") }
     await expect(.closed) { _ = try await cache.load(["a"]) }
     await expect(.closed) { _ = try await cache.load("a") { payload(1) } }

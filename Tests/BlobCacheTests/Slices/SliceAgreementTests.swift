@@ -151,7 +151,7 @@ import Testing
     try await test.disk.waitForHeld(1)
     let second = Task { try await slices.read(0..<100) }
     let third = Task { try await slices.read(0..<100) }
-    try await until { slices.lookWaiterCount == 2 }
+    try await until { slices.lookupWaiterCount == 2 }
     second.cancel()
     await #expect(throws: CancellationError.self) { _ = try await second.value }
     test.disk.letGo()

@@ -126,9 +126,9 @@ import Testing
     let cache = try test.cache()
     let origin = Origin(payload(300))
     _ = try await origin.slices(in: cache, sliceSize: 100).read(0..<300)
-    for key in try await test.sliceKeys(cache) { #expect(cache.cachedBlob(for: BlobKey(key)) == nil) }
+    for key in try await test.sliceKeys(cache) { #expect(cache.blobInMemory(for: BlobKey(key)) == nil) }
     _ = try await origin.slices(in: cache, sliceSize: 100).read(0..<300)
-    for key in try await test.sliceKeys(cache) { #expect(cache.cachedBlob(for: BlobKey(key)) == nil) }
+    for key in try await test.sliceKeys(cache) { #expect(cache.blobInMemory(for: BlobKey(key)) == nil) }
   }
 
   /// Handles that were released occupy no memory.

@@ -36,7 +36,7 @@ import Testing
     try await cache.store(payload(7, 2), for: "key")
     if isCommitted {
       let error = await #expect(throws: BlobStoreError.self) { try await writer.commit() }
-      #expect(error?.code == .overtaken)
+      #expect(error?.code == .superseded)
       #expect(try await all(follower) == payload(10))
     } else {
       try await writer.discard()
@@ -80,9 +80,9 @@ import Testing
     for isCommitted in [false, true] {
       try await cache.store(payload(7, 2), for: "key")
       _ = try await cache.load("key")
-      #expect((cache.cachedBlob(for: "key") != nil) == (isExclusive || hasGenerations))
+      #expect((cache.blobInMemory(for: "key") != nil) == (isExclusive || hasGenerations))
       let writer = try await cache.openWriter(for: "key", visibility: .whileWriting)
-      #expect(cache.cachedBlob(for: "key") == nil)
+      #expect(cache.blobInMemory(for: "key") == nil)
       let error = await #expect(throws: BlobStoreError.self) { try await cache.load("key") }
       #expect(error?.recordError == .recordIsStreamAndBusy)
       if isCommitted { try await writer.commit() } else { try await writer.discard() }

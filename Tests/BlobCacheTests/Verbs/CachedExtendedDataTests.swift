@@ -19,7 +19,7 @@ import Testing
     #expect(try await cache.load("a")?.extendedData == Self.type)
     #expect(try await cache.extendedData(for: "a") == Self.type)
     try await cache.flush()
-    #expect(cache.cachedBlob(for: "a")?.extendedData == Self.type)
+    #expect(cache.blobInMemory(for: "a")?.extendedData == Self.type)
     cache.removeAllFromMemory()
     #expect(try await cache.load("a")?.extendedData == Self.type)
     #expect(try await cache.extendedData(for: "a") == Self.type)
@@ -45,7 +45,7 @@ import Testing
   @Test func anotherStoresChangeIsSeen() async throws {
     let cache = try test.cache()
     try await cache.store(payload(100), for: "a", ttl: .seconds(60), extendedData: Self.type)
-    #expect(cache.cachedBlob(for: "a")?.extendedData == Self.type)
+    #expect(cache.blobInMemory(for: "a")?.extendedData == Self.type)
     #expect(try test.otherStore().setExtendedData(Data("text/html".utf8), for: "a") == .done)
     #expect(try await cache.load("a")?.extendedData == Data("text/html".utf8))
   }

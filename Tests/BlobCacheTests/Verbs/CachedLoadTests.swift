@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 
 /// Loads that are answered on the caller's thread, because the kernel has the file in memory.
-@Suite(.enabled(if: SystemCall.hasCachedLooks), .timeLimit(.minutes(30))) struct CachedLoadTests {
+@Suite(.enabled(if: SystemCall.hasCachedLookups), .timeLimit(.minutes(30))) struct CachedLoadTests {
   let test: TestCache
 
   init() throws { test = try TestCache() }
@@ -121,9 +121,9 @@ import Testing
     let cache = try await cacheOnDisk { _ in }
     let blob = try await withoutThreads(cache) { try await cache.load("a") }
     #expect(blob != nil)
-    #expect(cache.cachedBlob(for: "a")?.payload == payload(10))
+    #expect(cache.blobInMemory(for: "a")?.payload == payload(10))
     try test.otherStore().store(payload(11), for: "a")
-    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(cache.blobInMemory(for: "a") == nil)
     #expect(try await cache.load("a")?.payload == payload(11))
   }
 

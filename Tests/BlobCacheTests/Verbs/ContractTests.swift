@@ -19,11 +19,11 @@ import Testing
     try await cache.store(payload(100), for: "a", ttl: .seconds(60))
     #expect(try await cache.load("a")?.payload == payload(100))
     cache.removeAllFromMemory()
-    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(cache.blobInMemory(for: "a") == nil)
     let blob = try #require(try await cache.load("a"))
     #expect(blob.payload == payload(100))
     #expect(blob.header.ttl == 60)
-    #expect(cache.cachedBlob(for: "a")?.payload == payload(100))
+    #expect(cache.blobInMemory(for: "a")?.payload == payload(100))
     #expect(try await cache["a"]?.payload == payload(100))
   }
 
@@ -155,7 +155,7 @@ import Testing
     let test = try TestCache()
     let cache = try test.cache { $0.memory = nil }
     try await cache.store(payload(9), for: "a")
-    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(cache.blobInMemory(for: "a") == nil)
     #expect(try await cache.load("a")?.payload == payload(9))
     #expect(cache.memoryCount == 0)
   }

@@ -26,17 +26,17 @@ import Testing
   @Test func whatATrimRemovesIsNotInMemoryEither() async throws {
     try await fill(10)
     #expect(try await cache.trim(to: .recordCount(6)).evicted == 4)
-    #expect(cache.cachedBlob(for: "3", touching: false) == nil)
-    #expect(cache.cachedBlob(for: "4", touching: false) != nil)
+    #expect(cache.blobInMemory(for: "3", touching: false) == nil)
+    #expect(cache.blobInMemory(for: "4", touching: false) != nil)
     #expect(try await cache.load("3") == nil)
     #expect(try await cache.trim(to: .byteCount(350)).recordsAfter == 3)
-    #expect(cache.cachedBlob(for: "6", touching: false) == nil)
+    #expect(cache.blobInMemory(for: "6", touching: false) == nil)
     #expect(try await cache.trim(to: .updatedSince(test.clock.now)).recordsAfter == 0)
   }
 
   @Test func aTrimGoesByTheUsesThatMemoryKnowsOf() async throws {
     try await fill(3)
-    #expect(cache.cachedBlob(for: "0") != nil)
+    #expect(cache.blobInMemory(for: "0") != nil)
     try await cache.trim(to: .recordCount(1))
     #expect(try await cache.load("0") != nil)
     #expect(try await cache.load("2") == nil)

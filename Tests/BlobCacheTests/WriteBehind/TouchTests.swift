@@ -21,14 +21,14 @@ import Testing
     try await cache.store(payload(1), for: "a")
     let start = test.clock.now.seconds
     test.clock.advance(by: 99)
-    #expect(cache.cachedBlob(for: "a") != nil)
+    #expect(cache.blobInMemory(for: "a") != nil)
     try await Task.sleep(for: .milliseconds(20))
     #expect(try updateOnDisk() == start)
     test.clock.advance(by: 1)
-    #expect(cache.cachedBlob(for: "a") != nil)
+    #expect(cache.blobInMemory(for: "a") != nil)
     try await until { try updateOnDisk() == start + 100 }
     test.clock.advance(by: 50)
-    #expect(cache.cachedBlob(for: "a") != nil)
+    #expect(cache.blobInMemory(for: "a") != nil)
     try await Task.sleep(for: .milliseconds(20))
     #expect(try updateOnDisk() == start + 100)
   }
@@ -81,10 +81,10 @@ import Testing
     try await cache.store(payload(1), for: "a")
     test.clock.advance(by: 110)
     test.disk.hold(.write)
-    #expect(cache.cachedBlob(for: "a") != nil)
+    #expect(cache.blobInMemory(for: "a") != nil)
     try await test.disk.waitForHeld(1)
     test.clock.advance(by: 110)
-    #expect(cache.cachedBlob(for: "a") != nil)
+    #expect(cache.blobInMemory(for: "a") != nil)
     test.disk.letGo()
     try await until { try updateOnDisk() == test.clock.now.seconds }
   }
@@ -93,7 +93,7 @@ import Testing
     try await cache.store(payload(1), for: "a")
     let start = test.clock.now.seconds
     test.clock.advance(by: 50)
-    #expect(cache.cachedBlob(for: "a") != nil)
+    #expect(cache.blobInMemory(for: "a") != nil)
     #expect(try updateOnDisk() == start)
     try await cache.collect()
     #expect(try updateOnDisk() == start + 50)
@@ -112,7 +112,7 @@ import Testing
     }
     // The collection loads the counters and the eviction candidates.
     cache.store.waitForCollection()
-    #expect(cache.cachedBlob(for: "key 0") != nil)
+    #expect(cache.blobInMemory(for: "key 0") != nil)
     test.clock.advance(by: 1)
     try await cache.store(payload(1), for: "key 10")
     cache.store.waitForCollection()
@@ -124,7 +124,7 @@ import Testing
     try await cache.store(payload(1), for: "a")
     let start = test.clock.now.seconds
     test.clock.advance(by: 50)
-    #expect(cache.cachedBlob(for: "a") != nil)
+    #expect(cache.blobInMemory(for: "a") != nil)
     try await cache.close()
     #expect(try updateOnDisk() == start + 50)
   }
@@ -153,10 +153,10 @@ import Testing
     try await cache.store(payload(1), for: "a")
     test.disk.fail(.write, .ioError)
     test.clock.advance(by: 500)
-    #expect(cache.cachedBlob(for: "a") != nil)
+    #expect(cache.blobInMemory(for: "a") != nil)
     try await cache.collect()
     test.clock.advance(by: 101)
-    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(cache.blobInMemory(for: "a") == nil)
   }
 
   /// V3: a touch is tried at most once per interval, even if it fails, for example for a record with a second link.
@@ -165,7 +165,7 @@ import Testing
     try FileManager.default.linkItem(atPath: test.path("a"), toPath: test.outside.url("link").path)
     func opened() -> Int { test.disk.count(.open) + test.disk.count(.openBeneath) }
     func hit() {
-      #expect(cache.cachedBlob(for: "a") != nil)
+      #expect(cache.blobInMemory(for: "a") != nil)
       cache.writeDueTouches()
     }
     test.clock.advance(by: 110)
@@ -191,9 +191,9 @@ import Testing
     for key: BlobKey in ["a", "b"] { try await cache.store(payload(1), for: key) }
     test.clock.advance(by: 100)
     cache.failThreads(with: .resourceTemporarilyUnavailable)
-    #expect(cache.cachedBlob(for: "a") != nil)
+    #expect(cache.blobInMemory(for: "a") != nil)
     cache.failThreads(with: nil)
-    #expect(cache.cachedBlob(for: "b") != nil)
+    #expect(cache.blobInMemory(for: "b") != nil)
     try await until { try updateOnDisk() == test.clock.now.seconds }
   }
 
@@ -202,7 +202,7 @@ import Testing
     test.clock.advance(by: 500)
     try await cache.touch("a")
     test.clock.advance(by: 500)
-    #expect(cache.cachedBlob(for: "a") != nil)
+    #expect(cache.blobInMemory(for: "a") != nil)
   }
 
   @Test(arguments: [(1000, 150), (100, 100), (0, 1)]) func theIntervalIsAtMostAQuarter(asked: Int, kept: Int64) throws {

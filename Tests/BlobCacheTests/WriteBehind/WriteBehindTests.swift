@@ -37,7 +37,7 @@ import Testing
     try await holdWrites()
     try await cache.store(payload(10), for: "a")
     #expect(try onDisk("a") == nil)
-    #expect(cache.cachedBlob(for: "a")?.payload == payload(10))
+    #expect(cache.blobInMemory(for: "a")?.payload == payload(10))
     #expect(try await cache.load("a")?.payload == payload(10))
     #expect(try await cache.contains("a"))
     #expect(try await cache.header(for: "a")?.payloadSize == 10)

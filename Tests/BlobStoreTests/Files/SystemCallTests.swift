@@ -22,7 +22,7 @@ import Testing
 
     var description: String { name }
     /// A Boolean value that indicates whether the file system of the tests supports the calls.
-    var isPossible: Bool { !name.contains("never waits") || SystemCall.hasCachedLooks }
+    var isPossible: Bool { !name.contains("never waits") || SystemCall.hasCachedLookups }
   }
 
   static let scenarios: [Scenario] = [
@@ -66,14 +66,14 @@ import Testing
     Scenario(
       name: "load that touches", prepare: { try $0.store(Data("aged".utf8), for: "kept") },
       run: { _ = try $0.load("kept") }),
-    Scenario(name: "load that never waits", run: { try lookIfCached("key", in: $0) }),
+    Scenario(name: "load that never waits", run: { try loadIfCached("key", in: $0) }),
     Scenario(
       name: "load that never waits, absent",
-      prepare: { _ = try $0.load("kept out") }, run: { try lookIfCached("kept out", in: $0) }),
+      prepare: { _ = try $0.load("kept out") }, run: { try loadIfCached("kept out", in: $0) }),
     Scenario(
       name: "load that never waits, above 256 KiB",
       prepare: { try $0.store(Data(count: 256 << 10 + 1), for: "kept", ttl: .seconds(1000)) },
-      run: { try lookIfCached("kept", in: $0) }),
+      run: { try loadIfCached("kept", in: $0) }),
     Scenario(name: "header that never waits", run: { _ = $0.headerIfCached(for: "key") }),
     Scenario(name: "header, contains", run: { _ = try $0.header(for: "key") }),
     Scenario(
@@ -142,7 +142,7 @@ import Testing
     Scenario(
       name: "load that touches, packed", change: pack, prepare: { try $0.store(Data("aged".utf8), for: "kept") },
       run: { _ = try $0.load("kept") }),
-    Scenario(name: "load that never waits, packed", change: pack, run: { try lookIfCached("key", in: $0) }),
+    Scenario(name: "load that never waits, packed", change: pack, run: { try loadIfCached("key", in: $0) }),
     Scenario(name: "header, contains, packed", change: pack, run: { _ = try $0.header(for: "key") }),
     Scenario(
       name: "touch, packed", change: pack, prepare: { try $0.store(Data("aged".utf8), for: "kept") },
@@ -188,7 +188,7 @@ import Testing
     configuration.packing = .upTo(8192)
   }
 
-  private static func lookIfCached(_ key: BlobKey, in store: BlobStore) throws {
+  private static func loadIfCached(_ key: BlobKey, in store: BlobStore) throws {
     var receipt = LoadReceipt()
     _ = store.loadIfCached(key, at: try store.path(of: key, for: "load"), touching: true, &receipt)
   }

@@ -216,6 +216,7 @@ import Testing
     let store = try store(files: trace.files) {
       $0.limits.size = 24 << 20
       $0.recycling = .off
+      $0.access.lockTimeout = .seconds(60)
     }
     let blob = payload(1 << 20)
     for key in 0..<count {
@@ -243,6 +244,34 @@ import Testing
     trace.onCall(nil)
     store.waitForCollection()
     #expect(try store.usage().records > 1)
+  }
+
+  /// M4: a store that has found room, and then has to be repeated, waits again if others have used the room.
+  @Test func aStoreThatLosesItsRoomWaitsAgain() throws {
+    let trace = CallTrace()
+    let store = try storeOf24Mebibytes(trace, after: 23)
+    let other = try cache.store { $0.recycling = .off }
+    let storing = ObjectIdentifier(Thread.current)
+    let losses = Atomic(0)
+    trace.onCall { call, _ in
+      // The record is counted and about to be published, after a collection has made room for it.
+      guard [.linkUnnamed, .rename, .renameNoReplace].contains(call), ObjectIdentifier(Thread.current) == storing,
+        let usage = try? other.usageEstimate(), usage.records < 23, losses.add(1, ordering: .relaxed).oldValue == 0
+      else { return nil }
+      store.waitForCollection()
+      // The limit is kept, but leaves no room for the record.
+      for key in 0..<23 where ((try? other.usageEstimate()?.bytes) ?? 0) < 41 << 20 {
+        #expect(throws: Never.self) { try other.store(payload(1 << 20), for: "other \(key)") }
+      }
+      // The subdirectory was removed and is made again.
+      return .fail(.noSuchFileOrDirectory)
+    }
+    try store.store(Data(count: 19 << 20), for: "large")
+    trace.onCall(nil)
+    store.waitForCollection()
+    #expect(losses.load(ordering: .relaxed) > 0)
+    #expect(try store.load("large") != nil)
+    #expect(try store.usage().bytes <= 24 << 20)
   }
 
   /// M4: a record is not counted twice by a walk that began while it waited, even if the counters fall meanwhile.

@@ -47,7 +47,7 @@ import Testing
   }
 
   /// A nonblocking lookup that answers gives the answer of an ordinary one. The test makes the touches that it defers.
-  @Test(.enabled(if: SystemCall.hasCachedLooks)) func looksThatNeverWaitAreOfTheSameDictionary() throws {
+  @Test(.enabled(if: SystemCall.hasCachedLookups)) func looksThatNeverWaitAreOfTheSameDictionary() throws {
     let seed = SeededGenerator.announcedSeed(
       for: "looksThatNeverWaitAreOfTheSameDictionary", environment: ProcessInfo.processInfo.environment)
     var run = try ModelRun(

@@ -158,7 +158,7 @@ import Testing
     let store = try store()
     #expect(try store.load("foobar") == nil)
     try plant(.prefix)
-    store.lookAtRoot()
+    store.checkRoot()
     #expect(try store.load("foobar")?.payload == payload(5))
     #expect(try store.filePath(for: "foobar") == cache.root.appending("fo/foobar"))
   }

@@ -32,7 +32,7 @@ import Testing
     try store.store(payload(5), for: "foobar")
     try check(rename(cache.path(""), cache.outside.path.string + "/moved"), "rename")
     try plant(.prefix, 6)
-    store.lookAtRoot()
+    store.checkRoot()
     let file = cache.root.appending("fo/foobar")
     switch operation {
     case "load": #expect(try store.load("foobar")?.payload == payload(6))
@@ -64,7 +64,7 @@ import Testing
     var bytes = try cache.bytes("fo/foobar")
     bytes[66] ^= 1
     try cache.write(bytes, to: "fo/foobar")
-    store.lookAtRoot()
+    store.checkRoot()
     let error = expect(.damaged) { _ = try store.load("foobar") }
     #expect(error?.path == cache.root.appending("fo/foobar"))
     #expect(try cache.exists("fo/foobar") == (policy == .report))

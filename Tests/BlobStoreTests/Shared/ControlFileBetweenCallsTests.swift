@@ -123,6 +123,7 @@ import Testing
     }
     cache.clock.advance(by: 5)
     #expect(try store.load("key")?.payload == payload(5))
+    #expect(try store.usageEstimate() == nil)
     #expect(expect(.fileSystem) { try store.lock("key") }?.errno == .permissionDenied)
   }
 

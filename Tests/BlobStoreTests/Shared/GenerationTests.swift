@@ -66,7 +66,7 @@ import Testing
     #expect(try reader.load("key", touching: false)?.payload == Data([1]))
     let writer = try BlobStore(directory: store.directory)
     try writer.store(Data([2]), for: "other")
-    reader.lookAtRoot()
+    reader.checkRoot()
     let before = try writer.traffic().hits
     #expect(try reader.load("key", touching: false)?.payload == Data([1]))
     #expect(try writer.traffic().hits == before + 1)
@@ -140,7 +140,7 @@ import Testing
     } else {
       try FileManager.default.moveItem(at: file, to: directory.url("backup"))
     }
-    for each in [store, other] { each.lookAtRoot() }
+    for each in [store, other] { each.checkRoot() }
     try store.store(Data([2]), for: "key")
     #expect(FileManager.default.fileExists(atPath: file.path))
     _ = try other.lock("key")

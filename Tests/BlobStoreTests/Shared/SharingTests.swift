@@ -127,7 +127,7 @@ import Testing
     let store = try store(files: files)
     try store.store(Data("payload".utf8), for: "key")
     try FileManager.default.removeItem(atPath: path.appending(".blobcache").string)
-    if isMapped { store.lookAtRoot() }
+    if isMapped { store.checkRoot() }
     #expect(try store.lock("key") == .done)
     #expect(try directory.names(in: "cache").contains(".blobcache"))
     // Other processes use the new file.

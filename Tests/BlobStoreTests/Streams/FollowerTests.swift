@@ -243,7 +243,7 @@ import Testing
     }
     try store.collect()
     try writer.append(payload(20, 2))
-    #expect(commit(writer) == .overtaken)
+    #expect(commit(writer) == .superseded)
     #expect(try follow(follower).bytes == payload(10) + payload(20, 2))
     #expect(try other.load("key")?.payload == (way == "stored" ? payload(5, 9) : nil))
     try store.checkInvariants()
@@ -260,7 +260,7 @@ import Testing
     try second.append(payload(20, 2))
     #expect(try read(old, at: 0) == payload(10, 1))
     #expect(try read(new, at: 0) == payload(20, 2))
-    #expect(commit(first) == .overtaken)
+    #expect(commit(first) == .superseded)
     try second.commit()
     #expect(try follow(old).bytes == payload(10, 1))
     #expect(try follow(new).bytes == payload(20, 2))

@@ -35,7 +35,7 @@ import Testing
     let root = try #require(try store.core.root.opened())
     let path = root.placed(try store.core.path(for: "key"))
     let lookup = FollowedLookup(path: path, now: cache.clock.now)
-    let reading = try store.core.records.read(path, in: root, lookup, .first)
+    let reading = try Records(store.core).read(path, in: root, lookup, .first)
     guard case .live(_, let found) = reading else { throw CallFailure(call: "\(reading)", errno: 0) }
     let stream = FollowedStream(found.record)
     let answers = Lock<[FollowedStream.Answer]>([])

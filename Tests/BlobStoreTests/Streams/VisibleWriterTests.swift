@@ -143,7 +143,7 @@ import Testing
     try writer.append(payload(10))
     if isCommitted {
       let error = commit(writer)
-      #expect(error?.code == .overtaken && error?.key == "key" && error?.operation == "store")
+      #expect(error?.code == .superseded && error?.key == "key" && error?.operation == "store")
     } else {
       writer.discard()
     }
@@ -163,7 +163,7 @@ import Testing
     default: try removeFile("ke/key")()
     }
     try writer.append(payload(10))
-    #expect(commit(writer)?.code == .overtaken)
+    #expect(commit(writer)?.code == .superseded)
     #expect(try cache.files().isEmpty)
   }
 
@@ -174,7 +174,7 @@ import Testing
     var second = try open(store)
     try first.append(payload(10, 1))
     try second.append(payload(20, 2))
-    #expect(commit(first)?.code == .overtaken)
+    #expect(commit(first)?.code == .superseded)
     #expect(commit(second) == nil)
     #expect(try store.load("key")?.payload == payload(20, 2))
     #expect(try store.traffic().stores == 1)

@@ -156,6 +156,14 @@ extension Cache {
     try Data(bytes).write(to: URL(filePath: path(file)))
   }
 
+  /// Makes the counters of the control file unknown, as in a directory that no collection has counted.
+  func forgetCounters() throws {
+    let file = try FileHandle(forUpdating: URL(filePath: path(".blobcache")))
+    try file.seek(toOffset: UInt64(ControlLayout.countersAreKnownOffset))
+    try file.write(contentsOf: Data(count: 8))
+    try file.close()
+  }
+
   /// Creates a directory below the root, and the root if necessary.
   func makeDirectory(_ name: String) throws {
     if try fileState(root.string) == nil {

@@ -114,7 +114,7 @@ import Testing
 
   /// The wipe passes the record's place after the condition was checked and before the record is published.
   @Test(arguments: [BlobStore.RemovalScope.all, .locked, .unlocked], [false, true])
-  func aWipeThatBeginsAsTheRecordTakesItsPlaceOvertakesItToo(_ scope: BlobStore.RemovalScope, replaces: Bool) throws {
+  func aWipeThatBeginsAsTheRecordTakesItsPlaceSupersedesItToo(_ scope: BlobStore.RemovalScope, replaces: Bool) throws {
     // A wipe waits for existing records that it examines.
     guard !replaces || scope == .locked else { return }
     let (store, other) = (try cache.store(files: trace.files), try cache.store())

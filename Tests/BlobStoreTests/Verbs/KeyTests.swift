@@ -1,6 +1,7 @@
 import BlobRecord
 import BlobStore
 import Foundation
+import SystemPackage
 import TestSupport
 import Testing
 
@@ -100,6 +101,26 @@ import Testing
     try other.store { $0.layout.separatesDirectories = false }.store(payload(5), for: BlobKey(key))
     let flat = file.split(separator: "/").last.map(String.init) ?? ""
     #expect(try other.files().map { Array($0.utf8) } == [Array(flat.utf8)])
+  }
+
+  /// A store with several mistakes reports the same one in every way of storing, also before the directory was
+  /// opened, when it is not yet known whether the payload belongs into a pack.
+  @Test(arguments: [BlobStore.Packing?.none, .off, .upTo(8192)], [false, true])
+  func aTooLargePayloadIsRefusedBeforeItsKey(packing: BlobStore.Packing?, isOpen: Bool) throws {
+    let store = try cache.store {
+      $0.limits.payload = 1000
+      if let packing { $0.packing = packing }
+    }
+    if isOpen { try store.store(payload(1), for: "other") }
+    let large = Data(count: 1001)
+    expect(.payloadTooLarge) { try store.store(large, for: "") }
+    expect(.payloadTooLarge) { _ = try store.store([(BlobKey(""), large)]).first?.result.get() }
+    expect(.payloadTooLarge) { _ = try store.openWriter(for: "", expectedSize: 1001) }
+    let file = cache.outside.path.appending("large")
+    try large.write(to: URL(fileURLWithPath: file.string))
+    for visibility in [BlobStore.Visibility.afterCommit, .whileWriting] {
+      expect(.payloadTooLarge) { try store.store(contentsOf: file, for: "", visibility: visibility) }
+    }
   }
 
   /// Expects that every operation with a key refuses it.

@@ -13,10 +13,10 @@ import Testing
 
   init() throws { cache = try Cache() }
 
-  /// L1.
-  @Test func expiredRecordIsNotFoundAndStays() throws {
+  /// L1, for each way in which a load reads a file.
+  @Test(arguments: [5, 5000, 100_000]) func expiredRecordIsNotFoundAndStays(byteCount: Int) throws {
     let store = try cache.store()
-    try store.store(payload(5), for: "key")
+    try store.store(payload(byteCount), for: "key")
     cache.clock.advance(by: 601)
     #expect(try store.load("key") == nil)
     #expect(try cache.files() == ["ke/key"])

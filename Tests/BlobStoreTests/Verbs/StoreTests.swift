@@ -248,8 +248,8 @@ import Testing
   @Test func headerChangesKeepAllOtherFields() throws {
     let store = try cache.store()
     var header = RecordHeader(
-      refCount: 3, updateTime: UInt64(cache.now), payloadSize: 1, reserved1: 11, reserved2: 22, reserved3: 33,
-      reserved4: 44)
+      refCount: 3, updateTime: UInt64(cache.now), payloadSize: 1, reserved2: 22, reserved3: 33, reserved4: 44)
+    header.reserved1 = 11
     try cache.write(record(header, [7]), to: "ke/key")
     try store.lock("key")
     header.refCount = 4

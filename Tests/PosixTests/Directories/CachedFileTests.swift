@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Nonblocking lookups.
-@Suite(.enabled(if: SystemCall.hasCachedLooks)) struct CachedFileTests {
+@Suite(.enabled(if: SystemCall.hasCachedLookups)) struct CachedFileTests {
   let temporary: TemporaryDirectory
   let plan = FaultPlan()
 
@@ -14,15 +14,15 @@ import Testing
   private func put(_ content: String) throws { try Data(content.utf8).write(to: temporary.url("file")) }
 
   /// Returns the outcome of a lookup in words, with a small first buffer and a large second one.
-  private func look(_ name: String = "file", in subdirectory: String = "") throws -> String {
+  private func lookUp(_ name: String = "file", in subdirectory: String = "") throws -> String {
     let directory = try openDirectory(at: temporary.path, plan.files())
     plan.forgetCalls()
-    do throws(CachedLookFailure) {
+    do throws(CachedLookupFailure) {
       switch try directory.openCachedFile(name, in: subdirectory) {
       case .absent: return "absent"
       case .notRegular: return "not regular"
       case .regular(let file, let status):
-        return try withUnsafeTemporaryAllocation(byteCount: 16, alignment: 1) { buffer throws(CachedLookFailure) in
+        return try withUnsafeTemporaryAllocation(byteCount: 16, alignment: 1) { buffer throws(CachedLookupFailure) in
           let (first, second) = (buffer[..<4], buffer[4...])
           let count = try file.readCached(
             into: UnsafeMutableRawBufferPointer(rebasing: first), UnsafeMutableRawBufferPointer(rebasing: second))
@@ -39,7 +39,7 @@ import Testing
 
   @Test(arguments: ["", "x", "four", "five.", "sixteen bytes..."]) func aFileInMemoryIsRead(content: String) throws {
     try put(content)
-    #expect(try look() == "\(content) of \(content.utf8.count)")
+    #expect(try lookUp() == "\(content) of \(content.utf8.count)")
     #expect(calls == [.openCached, .status, .readCached, .close])
     #expect(calls.allSatisfy { !$0.mayWait })
   }
@@ -47,21 +47,21 @@ import Testing
   @Test func whatIsNotThereIsAbsent() throws {
     // The kernel caches that the file does not exist after the first lookup.
     _ = try openDirectory(at: temporary.path, Files()).openFile("file", for: .read)
-    #expect(try look() == "absent")
+    #expect(try lookUp() == "absent")
     #expect(calls == [.openCached])
   }
 
   @Test func whatIsNoRegularFileIsNotOpened() throws {
     let path = temporary.path.string + "/file"
     #expect(mkfifo(path, 0o600) == 0)
-    #expect(try look() == "not regular")
+    #expect(try lookUp() == "not regular")
     #expect(unlink(path) == 0 && mkdir(path, 0o700) == 0)
-    #expect(try look() == "not regular")
+    #expect(try lookUp() == "not regular")
     #expect(rmdir(path) == 0 && symlink("/etc/passwd", path) == 0)
-    #expect(try look() == "notCached")
+    #expect(try lookUp() == "notCached")
     #expect(unlink(path) == 0 && symlink("/etc", path) == 0)
-    #expect(try look("passwd", in: "file") == "notCached")
-    #expect(try look("..", in: "") == "notCached")
+    #expect(try lookUp("passwd", in: "file") == "notCached")
+    #expect(try lookUp("..", in: "") == "notCached")
   }
 
   /// Each errno of each call has a defined outcome: the ordinary lookup is needed, or the file is absent.
@@ -78,7 +78,7 @@ import Testing
   func whatFailsIsTyped(call: SystemCall, errno: Errno, outcome: String) throws {
     try put("content")
     plan.refuse(call, errno)
-    #expect(try look() == outcome)
+    #expect(try lookUp() == outcome)
     // The file that was opened is closed.
     #expect(call == .openCached || calls.last == .close)
   }
@@ -102,7 +102,7 @@ import Testing
   @Test(arguments: 0...7) func aReadMayBeShort(byteCount: Int) throws {
     try put("content")
     plan.limitTransfers { _ in byteCount }
-    #expect(try look() == (byteCount == 0 ? " of 7" : "\("content".prefix(byteCount)) of 7"))
+    #expect(try lookUp() == (byteCount == 0 ? " of 7" : "\("content".prefix(byteCount)) of 7"))
     #expect(calls == [.openCached, .status, .readCached, .close])
   }
 
@@ -142,7 +142,7 @@ import Testing
       return
     }
     plan.forgetCalls()
-    let failure = #expect(throws: CachedLookFailure.self) { _ = try directory.openCachedFile("file", in: "") }
+    let failure = #expect(throws: CachedLookupFailure.self) { _ = try directory.openCachedFile("file", in: "") }
     #expect(failure == .unsupported)
     #expect(plan.calls.isEmpty)
   }

@@ -4,7 +4,7 @@ import SystemPackage
 
 extension SystemCall {
   /// A Boolean value that indicates whether kernel and file system support nonblocking lookups.
-  package static let hasCachedLooks: Bool = {
+  package static let hasCachedLookups: Bool = {
     guard let temporary = try? TemporaryDirectory(), let directory = try? Directory(at: temporary.path, files: Files()),
       (try? Data([1]).write(to: temporary.url("file"))) != nil,
       case .regular(let file, _)? = try? directory.openCachedFile("file", in: "")

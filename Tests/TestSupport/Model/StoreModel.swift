@@ -185,7 +185,6 @@ extension StoreModel {
     switch operation {
     case .store(_, let payload, let ttl, _), .storeContents(_, let payload, let ttl, _),
       .storePieces(_, let payload, let ttl, _), .storeVisibly(_, let payload, let ttl, _):
-      if case .store = operation {} else if !isValid(key) { break }
       let byteCount = Int64(payload.count)
       if byteCount > configuration.limits.payload { return .payloadTooLarge }
       if let limit = configuration.limits.size, byteCount + Self.headerSize > limit { return .payloadTooLarge }

@@ -36,49 +36,61 @@ byte settled, lastRemoval;
 #define DIES atomic { kills > 0 -> kills--; alive[me] = false; goto gone }
 #define STEP(x) if :: atomic { x } :: DIES fi
 
-/* To a pack: forward if the entry is published, else the file is still the record. To a file: forward if the file is there. */
+/* Odd from here until the key is released, also for a second change under the same hold. */
+inline beginChange() {
+  if
+  :: !isChanging -> STEP(generation = generation + 1 + generation % 2; isChanging = 1)
+  :: else
+  fi
+}
+
+/* First the new record, then the old one. To a pack: forward if the entry is published, else the file is still the record. To a
+ * file: forward if the file is there. What is dead already was settled by the process that died. */
 inline finish() {
 #ifndef NO_INTENTS
   if
-  :: oldRecord != 0 && toFile ->
-#ifdef BACK_TO_PACK
-    STEP(file = 0)
-#else
-    STEP(x = file);
-    if
-    :: x != 0 -> STEP(if :: entry == oldRecord -> entry = 0 :: else fi)
-    :: else
-    fi;
-    x = 0
-#endif
-  :: else
-  fi;
-  if
-  :: newRecord != 0 && toPack ->
+  :: newRecord != 0 && written[newRecord] && !dead[newRecord] ->
+    beginChange();
 #ifdef UNLINKS_ALWAYS
-    STEP(file = 0)
-#elif defined(KEEPS_FILE)
-#else
+    if :: toPack -> STEP(file = 0) :: else fi;
+#endif
     STEP(x = entry);
     if
-    :: x == newRecord -> STEP(file = 0)
+    :: x != newRecord -> STEP(dead[newRecord] = 1)
+#if defined(KEEPS_FILE) || defined(UNLINKS_ALWAYS)
     :: else
+#else
+    :: x == newRecord && toPack -> STEP(file = 0)
+    :: else
+#endif
     fi;
     x = 0
-#endif
   :: else
   fi;
+  STEP(newRecord = 0; toPack = 0);
   if
-  :: newRecord != 0 && written[newRecord] && entry != newRecord -> STEP(dead[newRecord] = 1)
-  :: else
-  fi;
-  if
-  :: oldRecord != 0 && entry != oldRecord -> STEP(dead[oldRecord] = 1)
+  :: oldRecord != 0 && !dead[oldRecord] ->
+    beginChange();
+    STEP(x = file);
+    if
+    :: toFile && x != 0 ->
+#ifdef BACK_TO_PACK
+      STEP(file = 0)
+#else
+      STEP(if :: entry == oldRecord -> entry = 0 :: else fi)
+#endif
+    :: else
+    fi;
+    x = 0;
+    if
+    :: entry != oldRecord -> STEP(dead[oldRecord] = 1)
+    :: else
+    fi
   :: else
   fi;
 #endif
-  STEP(oldRecord = 0; toFile = 0);
-  STEP(newRecord = 0; toPack = 0)
+  STEP(newRecord = 0; toPack = 0);
+  STEP(oldRecord = 0; toFile = 0)
 }
 
 inline acquire() {
@@ -92,26 +104,29 @@ inline acquire() {
   fi
 }
 
-inline beginChange() { STEP(nextVersion++; v = nextVersion); STEP(generation = generation + 1 + generation % 2) }
+inline beginVersion() { beginChange(); STEP(nextVersion++; v = nextVersion) }
 inline endChange() {
-  STEP(generation++);
+  STEP(if :: isChanging -> generation++; isChanging = 0 :: else fi);
   STEP(word = 0; if :: v > settled -> settled = v :: else fi)
 }
 
 inline storeSmall() {
   acquire();
-  beginChange();
-  looks = mayBeFile;
-  STEP(newRecord = v; toPack = looks);
-  STEP(written[v] = 1);
   o = entry;
+  if
+  :: o == 0 && mayBeFile -> STEP(isFile = (file != 0))
+  :: else
+  fi;
+  beginVersion();
+  STEP(newRecord = v; toPack = isFile);
+  STEP(written[v] = 1);
   if :: o != 0 -> STEP(oldRecord = o) :: else fi;
 #ifdef UNLINKS_FIRST
-  if :: looks -> STEP(file = 0) :: else fi;
+  if :: isFile -> STEP(file = 0) :: else fi;
 #endif
   STEP(entry = v);
+  if :: isFile -> STEP(file = 0) :: else fi;
   if :: o != 0 -> STEP(dead[o] = 1) :: else fi;
-  if :: looks -> STEP(file = 0) :: else fi;
   STEP(oldRecord = 0);
   STEP(newRecord = 0; toPack = 0);
   endChange()
@@ -119,18 +134,19 @@ inline storeSmall() {
 
 inline storeLarge() {
   acquire();
-  beginChange();
   o = entry;
+  if :: o != 0 && mayBeFile -> STEP(file = 0) :: else fi;
+#ifndef FILTER_AFTERWARDS
+  STEP(mayBeFile = 1);
+#endif
+  beginVersion();
   if :: o != 0 -> STEP(oldRecord = o; toFile = 1) :: else fi;
 #ifdef ENTRY_GOES_FIRST
   if :: o != 0 -> STEP(entry = 0) :: else fi;
 #endif
+  STEP(file = v);
 #ifdef FILTER_AFTERWARDS
-  STEP(file = v);
   STEP(mayBeFile = 1);
-#else
-  STEP(mayBeFile = 1);
-  STEP(file = v);
 #endif
   if
   :: o != 0 -> STEP(entry = 0); STEP(dead[o] = 1); STEP(oldRecord = 0; toFile = 0)
@@ -141,25 +157,24 @@ inline storeLarge() {
 
 inline remove() {
   acquire();
-  beginChange();
-  STEP(lastRemoval = v);
-  looks = mayBeFile;
-  if :: looks -> STEP(file = 0) :: else fi;
   o = entry;
+  if :: o != 0 && mayBeFile -> STEP(file = 0) :: else fi;
+  beginVersion();
+  STEP(lastRemoval = v);
   if
   :: o != 0 -> STEP(oldRecord = o); STEP(entry = 0); STEP(dead[o] = 1); STEP(oldRecord = 0)
-  :: else
+  :: else -> STEP(file = 0)
   fi;
   endChange()
 }
 
 proctype writer(byte me; byte n) {
-  byte o, v, x; bit looks;
+  byte o, v, x; bit isFile, isChanging;
   do
   :: n > 0 ->
     n--;
     if :: storeSmall() :: storeLarge() :: remove() fi;
-    o = 0; v = 0; looks = 0
+    o = 0; v = 0; isFile = 0
   :: n == 0 -> break
   od;
 gone: skip
@@ -177,7 +192,9 @@ proctype reader(byte n) {
     :: isDone || tries == 3 -> break
     :: !isDone && tries < 3 ->
       tries++;
+#ifndef GENERATION_LATE
       g = generation;
+#endif
       w = entry;
       if
       :: w != 0 ->
@@ -187,6 +204,9 @@ proctype reader(byte n) {
         :: else
         fi
       :: else ->
+#ifdef GENERATION_LATE
+        g = generation;
+#endif
         x = file;
         if
         :: x != 0 ->
@@ -222,7 +242,7 @@ proctype reader(byte n) {
 }
 
 init {
-  byte me = 5, a, x;
+  byte me = 5, a, x; bit isChanging;
   atomic { run writer(1, 2); run writer(2, WRITES); run reader(2) };
   _nr_pr == 1;
   kills = 0;

@@ -51,13 +51,19 @@ extension RecordVector {
       life: .live(until: 1_700_000_600)),
     RecordVector(
       key: "plain-reserved", note: "reserved fields mean nothing without their flags, and are kept",
-      header: RecordHeader(
-        ttl: 60, updateTime: now, payloadSize: 5, reserved1: 0x1111_1111, reserved2: 0x2222_2222_2222_2222,
-        reserved3: 0x3333_3333, reserved4: 0x4444_4444), payload: pattern(5), life: .live(until: 1_700_000_060)),
+      header: reservedFields, payload: pattern(5), life: .live(until: 1_700_000_060)),
     RecordVector(
       key: "da39a3ee5e6b4b0d3255bfef95601890afd80709", note: "a digest as a key, as is common",
       header: RecordHeader(updateTime: now, payloadSize: 5), payload: pattern(5), life: .live(until: 1_700_000_600)),
   ]
+
+  private static let reservedFields = {
+    var header = RecordHeader(
+      ttl: 60, updateTime: now, payloadSize: 5, reserved2: 0x2222_2222_2222_2222, reserved3: 0x3333_3333,
+      reserved4: 0x4444_4444)
+    header.reserved1 = 0x1111_1111
+    return header
+  }()
 
   // MARK: Version 1: flags 0x2 and 0x4
 

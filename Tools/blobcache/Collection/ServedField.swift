@@ -10,6 +10,7 @@ package enum ServedField: String, CaseIterable {
   case remoteRewrite
   case remoteAnnounce
   case remoteSealKey
+  case remoteFlush
 
   /// The name of the server's option for the field.
   package var option: String {

@@ -11,6 +11,8 @@ final class Production: Sendable {
     case fetch
     /// A caller waits for the remote tier to open the blob's file.
     case fetchFile
+    /// A request for the header of the remote tier's object.
+    case fetchHeader
     /// A caller waits for the remote tier to confirm the blob in the directory.
     case confirm
     /// Another machine has changed the key, and the record here is removed.
@@ -24,7 +26,7 @@ final class Production: Sendable {
     let kind: Kind
   }
 
-  enum Look: Sendable {
+  enum FirstLookup: Sendable {
     case hit(CacheEvent.Tier)
     case miss
   }
@@ -33,7 +35,7 @@ final class Production: Sendable {
   let flight: ProductionTable.Flights.ID
   private let superseded: Atomic<Bool>
   private let ended = Atomic(false)
-  private let firstLook = Lock<Look?>(nil)
+  private let lookupResult = Lock<FirstLookup?>(nil)
 
   init(_ name: Name, in flight: ProductionTable.Flights.ID, isSuperseded: Bool) {
     self.name = name
@@ -50,9 +52,9 @@ final class Production: Sendable {
   func end() { ended.store(true, ordering: .releasing) }
 
   /// The result of the first lookup, or `nil` until the disk was read.
-  var look: Look? {
-    get { firstLook.withLock { $0 } }
-    set { firstLook.withLock { $0 = $0 ?? newValue } }
+  var firstLookup: FirstLookup? {
+    get { lookupResult.withLock { $0 } }
+    set { lookupResult.withLock { $0 = $0 ?? newValue } }
   }
 }
 

@@ -57,7 +57,7 @@ extension CacheEngine {
     }
   }
 
-  /// Returns a reader, or `nil` for a missing blob or a damaged one that may be replaced.
+  /// Returns a reader, or `nil` if the blob is missing, or is damaged and may be replaced.
   private func follower(of key: BlobKey, _ options: StreamOptions) async throws -> CacheFollower? {
     // The table is read before the disk, because a production that ends in between has stored its blob.
     let production = streams.production(of: key)
@@ -84,7 +84,7 @@ extension CacheEngine {
     let (key, options) = (production.key, production.options)
     guard options.acrossProcesses else { return try await start(production, produce) }
     return try await inTurn(of: key, waitingAtMost: options.waitsForOthers) {
-      guard let found = try await lookAgain(for: key, options) else { return nil }
+      guard let found = try await lookUpAgain(for: key, options) else { return nil }
       streams.end(production)
       production.end.come()
       return CacheFollower(self, found, nil)
@@ -93,7 +93,7 @@ extension CacheEngine {
     }
   }
 
-  private func lookAgain(for key: BlobKey, _ options: StreamOptions) async throws -> BlobFollower? {
+  private func lookUpAgain(for key: BlobKey, _ options: StreamOptions) async throws -> BlobFollower? {
     do {
       return try await lanes.reads.run { _ in
         try self.store.openFollower(for: key, timeout: options.timeout, touching: false)
@@ -114,7 +114,7 @@ extension CacheEngine {
       try self.store.openFollower(for: key, timeout: options.timeout, touching: false)
     }
     guard let found else {
-      throw BlobCacheError(.overtaken, "the key was removed while its blob began to be written", key: key)
+      throw BlobCacheError(.superseded, "the key was removed while its blob began to be written", key: key)
     }
     let follower = CacheFollower(self, found, production)
     let producer = StreamProducer(writer, production)

@@ -90,12 +90,14 @@ public final class CacheFollower: Sendable {
   }
 
   private func progress(beyond offset: Int64) async throws -> FollowedProgress {
-    let wait = FollowerWait(blocking)
+    // The waiting closures are listed by the followed stream, which also wakes callers that block.
+    let number = Lock<UInt64?>(nil)
     do {
-      return try await withTaskCancellationHandler {
-        try await withCheckedThrowingContinuation { wait.begin(beyond: offset, $0) }
+      return try await withCancellableContinuation { continuation in
+        let begun = blocking.whenReady(beyond: offset) { continuation.resume(with: $0) }
+        number.withLock { $0 = begun }
       } onCancel: {
-        wait.cancel()
+        if let begun = number.withLock({ $0 }) { blocking.leave(begun, CancellationError()) }
       }
     } catch {
       guard (error as? BlobStoreError)?.code == .streamBroken, let production else { throw error }
@@ -138,38 +140,6 @@ extension CacheFollower {
         return piece
       }
     }
-  }
-}
-
-/// A task's wait for more bytes, which may be cancelled before it has begun.
-private final class FollowerWait: Sendable {
-  private enum State {
-    case new, cancelled
-    case begun(UInt64)
-  }
-
-  private let follower: BlobFollower
-  private let state = Lock(State.new)
-
-  init(_ follower: BlobFollower) { self.follower = follower }
-
-  func begin(beyond offset: Int64, _ continuation: CheckedContinuation<FollowedProgress, any Error>) {
-    guard let number = follower.whenReady(beyond: offset, { continuation.resume(with: $0) }) else { return }
-    let isCancelled = state.withLock { state in
-      if case .cancelled = state { return true }
-      state = .begun(number)
-      return false
-    }
-    if isCancelled { follower.leave(number, CancellationError()) }
-  }
-
-  func cancel() {
-    let number = state.withLock { state -> UInt64? in
-      defer { state = .cancelled }
-      if case .begun(let number) = state { return number }
-      return nil
-    }
-    if let number { follower.leave(number, CancellationError()) }
   }
 }
 

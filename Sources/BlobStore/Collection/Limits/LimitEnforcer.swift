@@ -127,29 +127,28 @@ extension LimitEnforcer {
     fileprivate var backoff: Backoff
     /// The number of collections that had ended when the wait started.
     fileprivate let collections: Int
-    /// `nil` while no room is requested.
-    fileprivate var number: Int?
+    fileprivate let number: Int
   }
 
   private func askForRoom(_ wait: Wait?, for byteCount: Int64) -> Wait {
     state.withLock { state in
-      var asking =
-        wait ?? Wait(backoff: Backoff(timeout: core.configuration.access.lockTimeout), collections: state.collections)
-      if asking.number == nil {
-        asking.number = state.nextWait
-        state.waiting[state.nextWait] = byteCount
-        state.nextWait += 1
-      }
+      let asking =
+        wait
+        ?? Wait(
+          backoff: Backoff(timeout: core.configuration.access.lockTimeout), collections: state.collections,
+          number: state.nextWait)
+      if wait == nil { state.nextWait += 1 }
+      // A store asks again if others have used the room that it had found.
+      state.waiting[asking.number] = byteCount
       return asking
     }
   }
 
   /// Ends the request of a store that fails, or that has found room and is about to be counted. Otherwise, a check of
   /// the limits would count its record twice, as stored and as waiting.
-  func stopAsking(_ wait: inout Wait?) {
-    guard let number = wait?.number else { return }
-    state.withLock { $0.waiting[number] = nil }
-    wait?.number = nil
+  func stopAsking(_ wait: Wait?) {
+    guard let wait else { return }
+    state.withLock { $0.waiting[wait.number] = nil }
   }
 
   /// Waits a short time for the collection that makes room. Throws `limitReached` if it makes no room, or not in time.

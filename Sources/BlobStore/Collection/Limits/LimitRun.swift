@@ -179,5 +179,5 @@ extension LimitRun {
 }
 
 extension StoreLimit {
-  init?(of core: StoreCore) { self.init(core.configuration, quarantineBytes: core.quarantineByteLimit) }
+  init?(of core: StoreCore) { self.init(core.configuration, quarantineBytes: Records(core).quarantineByteLimit) }
 }

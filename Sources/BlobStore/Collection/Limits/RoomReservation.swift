@@ -64,7 +64,7 @@ extension LimitEnforcer {
   /// Waits for the room that a blob needs, like its store would. Throws `limitReached` if no room can be made.
   func waitForRoom(for size: RecordSize, replacing before: () -> RecordSize?) throws {
     var wait: Wait?
-    defer { stopAsking(&wait) }
+    defer { stopAsking(wait) }
     while let usage = try usage(beyondBoundsAfter: size, replacing: before) {
       try waitForRoom(&wait, usage, for: size.bytes)
     }

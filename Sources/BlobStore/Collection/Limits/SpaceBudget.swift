@@ -1,5 +1,6 @@
 internal import BlobRecord
 internal import Posix
+internal import Synchronization
 
 /// The bytes that a volume can spare for a directory: all available ones except the free space floor.
 struct SpaceBudget {
@@ -56,7 +57,7 @@ struct PackedMedium {
   /// Returns `nil` without a size limit or packs. It reads a cache line per chunk once the packs are open.
   init?(of core: StoreCore) throws {
     guard let limit = core.configuration.limits.size, let open = try core.root.opened(),
-      let packs = try core.records.packs(of: open), let usage = try core.usageEstimate()
+      let packs = try Records(core).packs(of: open), let usage = try core.usageEstimate()
     else { return nil }
     self.limit = limit
     self.usage = usage
@@ -97,4 +98,20 @@ struct PackedMedium {
     // Fewer bytes than exist, and representable as an integer even if a counter is damaged.
     return Int64(min(bytes * Double(permitted) / Double(byteCount), bytes.nextDown))
   }
+}
+
+/// A countdown of stored bytes until a store must repeat a check.
+final class PeriodicCheck: Sendable {
+  /// The bytes until the next check. The value is zero or less during a check.
+  private let left: Atomic<Int64>
+
+  init(after byteCount: Int64) { left = Atomic(byteCount) }
+
+  /// Counts stored bytes. Returns `true` if the caller must make the check and `restart` the countdown.
+  func isDue(after byteCount: Int64) -> Bool {
+    let (before, after) = left.subtract(byteCount, ordering: .relaxed)
+    return before > 0 && after <= 0
+  }
+
+  func restart(after byteCount: Int64) { left.store(byteCount, ordering: .relaxed) }
 }

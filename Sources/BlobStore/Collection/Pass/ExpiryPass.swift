@@ -45,7 +45,8 @@ final class ExpiryPass {
   /// - Parameter isTimeUp: A closure that returns whether the pass must end. It is called after some progress.
   func run(until isTimeUp: @escaping () -> Bool) throws {
     let isTimed = options.maximumTime != nil
-    guard let open = try core.root.opened(), let walk = try core.walk(from: isTimed ? startPosition : nil) else {
+    guard let open = try core.root.opened(), let walk = try Records(core).walk(from: isTimed ? startPosition : nil)
+    else {
       return
     }
     marks = marks(of: open)
@@ -112,7 +113,7 @@ final class ExpiryPass {
       stays = try !expire(entry, in: walk, open)
     case .temporary(let name):
       let byteCount = try walk.withCurrentDirectory {
-        try core.removeTemporaryFile(name, in: $0, of: open, dryRun: options.dryRun)
+        try Records(core).removeTemporaryFile(name, in: $0, of: open, dryRun: options.dryRun)
       }
       guard let byteCount else {
         // The file's writer may die without any change in the subdirectory.
@@ -125,7 +126,7 @@ final class ExpiryPass {
     case .covered(let path):
       let isGone =
         try options.dryRun
-        || walk.withCurrentDirectory { try core.removeCoveredFile(at: path, in: $0, of: open) }
+        || walk.withCurrentDirectory { try Records(core).removeCoveredFile(at: path, in: $0, of: open) }
       // The next pass tries again.
       if isGone { stays = false } else { mark = nil }
     case .endOfSubdirectory(let name):
@@ -233,7 +234,7 @@ final class ExpiryPass {
     defer { mark = nil }
     // A store with a private clock must not stamp records that others read.
     guard !options.dryRun, core.configuration.access.recordsCollections else { return header }
-    return try core.stampAnew(path) ?? header
+    return try Records(core).stampAnew(path) ?? header
   }
 
   private func countUnread(_ entry: RecordEntry, _ error: BlobStoreError) {

@@ -34,7 +34,7 @@ struct RecordRemover {
     if isDue: (RecordEntry) -> Bool
   ) throws -> Removal {
     if options.dryRun { return count(size, for: cause) }
-    let removal = try core.removeRecord(
+    let removal = try Records(core).removeRecord(
       at: path, metBy: walk, of: open, recycling: !options.emptiesBin, if: isDue)
     return count(removal, met: size, path, for: cause)
   }
@@ -45,7 +45,7 @@ struct RecordRemover {
     if isDue: (RecordEntry) -> Bool
   ) throws -> Removal {
     if options.dryRun, let size { return count(size, for: cause) }
-    let removal = try core.removeRecord(at: path, subdirectories, recycling: !options.emptiesBin, if: isDue)
+    let removal = try Records(core).removeRecord(at: path, subdirectories, recycling: !options.emptiesBin, if: isDue)
     return count(removal, met: size, path, for: cause)
   }
 

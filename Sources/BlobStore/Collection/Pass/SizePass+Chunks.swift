@@ -8,7 +8,7 @@ extension SizePass {
   /// others are moved, so evictions leave no holes (Spec/Eviction.md). Returns `false` if nothing was done.
   func evictByChunks(_ excess: inout Excess, _ open: OpenRoot) throws -> Bool {
     guard let standings = packed.take(), standings.chunkCount >= Self.leastChunks,
-      standings.logicalByteCount > tally.report.bytesAfter / 2, let packs = try core.records.packs(of: open)
+      standings.logicalByteCount > tally.report.bytesAfter / 2, let packs = try Records(core).packs(of: open)
     else { return false }
     tally.begin(.size)
     // The packs free the same share as the whole directory.

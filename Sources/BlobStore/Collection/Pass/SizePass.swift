@@ -139,7 +139,7 @@ final class SizePass {
     var needsWalk = true
     while needsWalk {
       tally.begin(.size)
-      guard let walk = try core.walk() else { return }
+      guard let walk = try Records(core).walk() else { return }
       walk.skim = { [unowned walk] in
         guard !self.tally.isStopped, self.tally.walked == nil else { return false }
         self.skim($0, in: walk, open)
@@ -301,7 +301,7 @@ extension SizePass {
     firstToEvict = EvictionCandidates(capacity: options.rememberedRecords)
     tally.report.bytesAfter = quarantineBytes
     tally.report.recordsAfter = 0
-    guard let walk = try core.walk() else { return }
+    guard let walk = try Records(core).walk() else { return }
     walk.skim = { [unowned walk] in
       guard !self.tally.isStopped, self.tally.walked == nil else { return false }
       self.measure($0.header, $0.state, $0.size, $0.fileState, $0.digest, $0.packed, walk.skimmedPath)

@@ -7,7 +7,7 @@ extension FileRecords {
   /// Reads a record from the page cache. Throws `notCached` also for payloads above `cachedPayloadByteCount`.
   func readWithoutBlocking(
     _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime
-  ) throws(CachedLookFailure) -> Reading<RecordContent> {
+  ) throws(CachedLookupFailure) -> Reading<RecordContent> {
     guard case .regular(let file, let status) = try openCached(name, in: open) else { return .absent }
     let largest = min(Self.cachedPayloadByteCount, core.configuration.limits.payload)
     let bodyCount = status.size - Int64(RecordHeader.byteCount)
@@ -17,7 +17,7 @@ extension FileRecords {
     }
     return try unsafe withUnsafeTemporaryAllocation(
       byteCount: RecordHeader.byteCount, alignment: 8
-    ) { start throws(CachedLookFailure) in
+    ) { start throws(CachedLookupFailure) in
       guard let payload = PayloadBuffer(byteCount: Int(bodyCount)) else { throw .notCached }
       let count = try unsafe file.readCached(into: start, payload.bytes)
       guard count == Int(status.size) else { throw .notCached }
@@ -35,8 +35,8 @@ extension FileRecords {
 
   private func readCachedCopying(
     _ file: borrowing OpenFile, _ byteCount: Int, _ name: RecordPath, _ key: BlobKey, _ now: UnixTime
-  ) throws(CachedLookFailure) -> Reading<RecordContent> {
-    try unsafe withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 8) { whole throws(CachedLookFailure) in
+  ) throws(CachedLookupFailure) -> Reading<RecordContent> {
+    try unsafe withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 8) { whole throws(CachedLookupFailure) in
       let count = try unsafe file.readCached(into: whole)
       guard count == byteCount else { throw .notCached }
       let body = unsafe UnsafeRawBufferPointer(rebasing: whole.dropFirst(RecordHeader.byteCount))
@@ -54,11 +54,11 @@ extension FileRecords {
   /// Reads a record's header from the page cache, and judges the record by it.
   func readHeaderWithoutBlocking(
     of name: RecordPath, in open: OpenRoot, at now: UnixTime
-  ) throws(CachedLookFailure) -> Reading<Void> {
+  ) throws(CachedLookupFailure) -> Reading<Void> {
     guard case .regular(let file, let status) = try openCached(name, in: open) else { return .absent }
     return try unsafe withUnsafeTemporaryAllocation(
       byteCount: RecordHeader.byteCount, alignment: 8
-    ) { start throws(CachedLookFailure) in
+    ) { start throws(CachedLookupFailure) in
       let count = try unsafe file.readCached(into: start)
       guard count == start.count else { throw .notCached }
       let facts = RecordFacts(fileSize: status.size, nameDigest: name.digest)
@@ -68,7 +68,7 @@ extension FileRecords {
 
   /// Opens a record if the kernel finds it without accessing the disk. Throws `notCached` also for a foreign or
   /// exposed file, and for a subdirectory whose owner must be checked.
-  private func openCached(_ name: RecordPath, in open: OpenRoot) throws(CachedLookFailure) -> OpenedFile {
+  private func openCached(_ name: RecordPath, in open: OpenRoot) throws(CachedLookupFailure) -> OpenedFile {
     guard name.subdirectory.isEmpty || !open.ownership.isSharedByStrangers else { throw .notCached }
     switch try open.directory.openCachedFile(name.fileName, in: name.subdirectory) {
     case .absent: return .absent

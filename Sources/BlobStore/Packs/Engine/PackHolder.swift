@@ -116,12 +116,12 @@ final class PackHolder: Sendable {
       return nil
     }
     let files = packFiles(in: directory)
-    var number: UInt64
-    repeat {
-      number = control.packIndexNumber
+    // A larger index may come into force between the reading of its number and its opening.
+    for _ in 0..<3 {
+      let number = control.packIndexNumber
       if let index = try indexInForce(files, control, boot) { return keep(Packs(index, files, control)) }
-      // A larger index may be in force by now.
-    } while control.packIndexNumber != number
+      if control.packIndexNumber == number { break }
+    }
     logger.debug("no packs: a process that may write to them has to make their index")
     return nil
   }

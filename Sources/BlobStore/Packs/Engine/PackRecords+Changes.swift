@@ -53,31 +53,36 @@ extension PackRecords {
     replacing predecessor: PackedPredecessor, _ level: BlobStore.Durability.Level, _ effect: PackedChange,
     _ hold: inout KeyHold
   ) throws {
-    announce(room, predecessor, hold)
+    announce(room, predecessor, level, effect, &hold)
     do {
       try write(header, body, as: name, in: room)
       if level > .none { try synchronize(room) }
     } catch {
-      try finish(&hold)
-      throw error
+      try finish(&hold, after: error, of: name, at: room.address)
     }
-    try publishWritten(header, as: name, in: room, replacing: predecessor, level, effect, &hold)
+    try publishWritten(header, as: name, in: room, replacing: predecessor, effect, &hold)
   }
 
   /// Announces a record before it is written, so that the next holder of the stripe can finish the change.
-  func announce(_ room: borrowing PackRoom, _ predecessor: PackedPredecessor, _ hold: borrowing KeyHold) {
-    hold.announce(.new, StripeIntent(predecessor.isFile ? .fromFile : .record, at: room.address.rawValue))
+  ///
+  /// The key's generation changes first, because an index that is rebuilt in the meantime contains every record whose
+  /// bytes are complete, so loads may find this one before it is published.
+  func announce(
+    _ room: borrowing PackRoom, _ predecessor: PackedPredecessor, _ level: BlobStore.Durability.Level,
+    _ effect: PackedChange, _ hold: inout KeyHold
+  ) {
+    if effect.changesPayload { hold.beginPayloadChange(level) } else { hold.willChange(level) }
+    hold.announce(.new, StripeIntent(predecessor.isFile ? .toPack : .record, at: room.address.rawValue))
   }
 
   /// Publishes a record that was announced and written. Throws the same errors as `commit`.
   mutating func publishWritten(
     _ header: RecordHeader, as name: RecordPath, in room: borrowing PackRoom, replacing predecessor: PackedPredecessor,
-    _ level: BlobStore.Durability.Level, _ effect: PackedChange, _ hold: inout KeyHold
+    _ effect: PackedChange, _ hold: inout KeyHold
   ) throws {
     let old = predecessor.address
     do {
       if let old { hold.announce(.old, StripeIntent(.record, at: old.rawValue)) }
-      if effect.changesPayload { hold.beginPayloadChange(level) } else { hold.willChange(level) }
       try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate, keepsUse: effect.keepsUse)
       if predecessor.isFile { removeFile(name) }
     } catch let error as IndexIsFull {
@@ -87,8 +92,7 @@ extension PackRecords {
       hold.announce(.new, nil)
       throw error
     } catch {
-      try finish(&hold)
-      throw error
+      try finish(&hold, after: error, of: name, at: room.address)
     }
     let chunk = room.pack.entry(ofChunk: room.address.chunk)
     chunk.countLive(records: 1, bytes: room.byteCount)
@@ -199,7 +203,7 @@ extension PackRecords {
 
   func removeFile(_ name: RecordPath) {
     do {
-      _ = try core.lookInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
+      _ = try core.lookUpInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
     } catch {
       // The packed record is current even if the file cannot be removed.
       core.configuration.logger.warning("\(BlobStoreError(error, operation: "remove", key: nil))")

@@ -42,6 +42,20 @@ extension PackRecords {
     }
   }
 
+  /// Finishes a change that has failed, and throws its error. The error is thrown as `Published` if the new record is
+  /// current nevertheless, because an index that was rebuilt in the meantime contains it.
+  mutating func finish(
+    _ hold: inout KeyHold, after error: any Error, of name: RecordPath, at address: PackAddress
+  ) throws -> Never {
+    try finish(&hold)
+    throw try isCurrent(name, at: address) ? Published(cause: error) : error
+  }
+
+  /// Returns whether the index in force has the entry of a record.
+  mutating func isCurrent(_ name: RecordPath, at address: PackAddress) throws -> Bool {
+    try indexes().inForce.find(name.digest, at: address) != nil
+  }
+
   private mutating func finish(_ intent: StripeIntent, _ hold: inout KeyHold) throws {
     let address = PackAddress(rawValue: intent.address)
     guard let kind = intent.kind, address.canHoldRecord, let pack = try packs.files.pack(address.pack) else { return }
@@ -59,7 +73,7 @@ extension PackRecords {
       if !isCurrent || isReplaced {
         // The index may have been rebuilt since the lookup, and no entry may lead to a dead record.
         _ = try takeAway(path, address)
-      } else if kind == .fromFile {
+      } else if kind == .toPack {
         removeFile(path)
       }
       atomicMemoryFence(ordering: .sequentiallyConsistent)
@@ -76,7 +90,7 @@ extension PackRecords {
   }
 
   private func hasFile(_ name: RecordPath) throws -> Bool {
-    let status = try core.lookInSubdirectory(of: name, open) { try $0.status(of: name.fileName) }
+    let status = try core.lookUpInSubdirectory(of: name, open) { try $0.status(of: name.fileName) }
     return status?.type == .regular
   }
 }

@@ -47,31 +47,47 @@ extension PackRecords {
   ) throws -> Bool {
     let old = RecordSize(bytes: before.header.fileByteCount, isLocked: before.header.isLocked)
     let new = RecordSize(bytes: content.header.fileByteCount, isLocked: content.header.isLocked)
-    var counted = before.header
-    counted.refCount = content.header.refCount
-    if counted == content.header, before.body == content.body,
+    // A header change is never refused because of the size limit.
+    _ = hold.countAhead(from: old, to: new, within: nil)
+    do {
+      let isInPlace = try replace(found, name, from: before, to: content, level, &hold)
+      hold.endCount(from: old, to: new, isInPlace: isInPlace)
+      return isInPlace
+    } catch {
+      hold.endCount(from: old, to: new, isInPlace: error is Published)
+      throw error
+    }
+  }
+
+  /// Replaces a counted record, in place if only its lock count differs. Returns `false`, with nothing changed, if no
+  /// pack has space. Throws `Published` if the record was changed despite the error.
+  private mutating func replace(
+    _ found: PackedFinding, _ name: RecordPath, from before: PackedContent, to content: PackedContent,
+    _ level: BlobStore.Durability.Level, _ hold: inout KeyHold
+  ) throws -> Bool {
+    var locked = before.header
+    locked.refCount = content.header.refCount
+    if locked == content.header, before.body == content.body,
       let pack = try writeInPlace(found, name, refCount: content.header.refCount, level, &hold)
     {
-      hold.count(from: old, to: new)
-      if level > .none { try pack.synchronize() }
-      try synchronizeUnlinks(of: name, level, hold)
+      try afterPublication {
+        // An index that was rebuilt concurrently may lack the record, because its header was only partly written.
+        try publish(found.header.byteCount, at: found.entry.address, name, over: nil, found.lastUse)
+        if level > .none { try pack.synchronize() }
+        try synchronizeUnlinks(of: name, level, hold)
+      }
       return true
     }
     let isDurable = level > .none || content.header.isLocked
     guard let room = try roomIfAny(for: content.header, name, isDurable: isDurable) else { return false }
     let predecessor = PackedPredecessor(Predecessor(try find(name, by: RecordJudge())))
-    // A header change is never refused because of the size limit.
-    _ = hold.countAhead(from: old, to: new, within: nil)
-    var isInPlace = false
-    defer { hold.endCount(from: old, to: new, isInPlace: isInPlace) }
     let effect = PackedChange(
       changesPayload: before.body != content.body,
       keepsUse: before.header.updateTime == content.header.updateTime)
     try content.withBody { body in
       try commit(content.header, body, as: name, in: room, replacing: predecessor, level, effect, &hold)
     }
-    isInPlace = true
-    try synchronizeUnlinks(of: name, level, hold)
+    try afterPublication { try synchronizeUnlinks(of: name, level, hold) }
     return true
   }
 
@@ -84,8 +100,9 @@ extension PackRecords {
     }
   }
 
-  /// Overwrites the lock count, because a header does not cross a sector. Returns the pack, which the caller must sync.
-  /// Returns `nil` for a chunk of another class, because the medium may have an older version of the record.
+  /// Overwrites the lock count, because a header does not cross a sector. Returns the pack, in which the caller must
+  /// publish the record again and which it must sync. Returns `nil` for a chunk of another class, because the medium
+  /// may have an older version of the record.
   private mutating func writeInPlace(
     _ found: PackedFinding, _ name: RecordPath, refCount: UInt32, _ level: BlobStore.Durability.Level,
     _ hold: inout KeyHold
@@ -105,8 +122,6 @@ extension PackRecords {
       let head = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<PackLayout.recordHeaderByteCount])
       try pack.write(unsafe RawSpan(_unsafeBytes: head), at: address)
     }
-    // An index that was rebuilt concurrently may lack the record, because its header was only partly written.
-    try publish(header.byteCount, at: address, name, over: nil, found.lastUse)
     return pack
   }
 

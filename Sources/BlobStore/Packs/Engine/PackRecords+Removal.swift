@@ -15,8 +15,8 @@ extension PackRecords {
     counting size: RecordSize? = nil, erasing isErased: Bool = false, _ hold: inout KeyHold
   ) throws -> Bool {
     let address = PackAddress(rawValue: address)
-    hold.announce(.old, StripeIntent(kind, at: address.rawValue))
     hold.beginPayloadChange(level)
+    hold.announce(.old, StripeIntent(kind, at: address.rawValue))
     let isRemoved = try takeAway(name, address, erasing: isErased)
     if isRemoved, let size { hold.count(from: size, to: nil) }
     // All packs are synced, because an older record's dead bit in another pack may not be on the medium yet.
@@ -42,7 +42,7 @@ extension PackRecords {
         isRemoved = true
         try countDead(entry)
         // After the entry, so that no load takes the zeros for damage.
-        // Before the mark: its chunk is not used anew until then.
+        // Before the mark, because the chunk may be reused after it.
         if isErased { failure = erase(at: address) }
       }
       // After the entry, because no record with an entry may be dead. Only once, because the chunk may then be reused.

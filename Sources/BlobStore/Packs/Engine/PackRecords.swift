@@ -105,12 +105,12 @@ extension PackRecords {
   /// The result is valid only if the entry is unchanged afterwards, as a record may be replaced concurrently.
   /// System call: `pread(2)`. A missing name needs none, except for about one name in 65,536.
   ///
-  /// - Parameter mayBlock: `false` to throw `CachedLookFailure` instead of waiting for the disk or retrying.
+  /// - Parameter mayBlock: `false` to throw `CachedLookupFailure` instead of waiting for the disk or retrying.
   func lookUp<Lookup: PackedLookup>(
     _ name: RecordPath, mayBlock: Bool = true, _ lookup: Lookup
   ) throws -> PackLookupResult<Lookup.Result> {
     if let result = try lookUpOnce(name, mayBlock: mayBlock, lookup) { return result }
-    guard mayBlock else { throw CachedLookFailure.notCached }
+    guard mayBlock else { throw CachedLookupFailure.notCached }
     return try lookUpAgain(name, lookup)
   }
 
@@ -192,7 +192,7 @@ extension PackRecords {
 
   private func pack(_ number: Int, mayBlock: Bool) throws -> PackFile? {
     guard !mayBlock else { return try packs.files.pack(number) }
-    guard let pack = packs.files.openedPack(number) else { throw CachedLookFailure.notCached }
+    guard let pack = packs.files.openedPack(number) else { throw CachedLookupFailure.notCached }
     return pack
   }
 

@@ -23,7 +23,7 @@ internal import Posix
   /// The address before which records are skipped.
   private let start: PackAddress
   private var met: SlotSet
-  private var looks: [PackAddress: ChunkLook] = [:]
+  private var lookups: [PackAddress: ChunkLookup] = [:]
   private var isSweep = false
   /// A closure that returns whether to skip a chunk that contains records.
   var passesOver: ((ChunkEntry) -> Bool)?
@@ -177,9 +177,9 @@ extension PackWalk {
       return false
     }
     let begin = PackAddress(pack: pack.number, chunk: number, offset: 0)
-    let look = ChunkLook(entry)
-    if isSweep, let before = looks[begin], before == look, before.isQuiet { return false }
-    looks[begin] = look
+    let lookup = ChunkLookup(entry)
+    if isSweep, let before = lookups[begin], before == lookup, before.isQuiet { return false }
+    lookups[begin] = lookup
     if !records.packs.isInForce {
       try records.follow()
       met = SlotSet(of: records.packs.index)
@@ -187,7 +187,7 @@ extension PackWalk {
     (packNumber, chunkNumber, byteCount, end) = (pack.number, number, 0, 0)
     let salts = pack.salts(ofChunk: number)
     do throws(FileError) {
-      byteCount = try unsafe pack.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<look.end]), at: begin)
+      byteCount = try unsafe pack.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<lookup.end]), at: begin)
     } catch {
       throw ChunkFailure(cause: error)
     }
@@ -201,7 +201,7 @@ struct ChunkFailure: Error {
 }
 
 /// A state of a chunk, whose comparison shows whether the chunk has received records.
-private struct ChunkLook: Equatable {
+private struct ChunkLookup: Equatable {
   private let openingSequence: UInt64
   let end: Int
   let isQuiet: Bool
@@ -213,7 +213,7 @@ private struct ChunkLook: Equatable {
     isQuiet = entry.inFlight == 0
   }
 
-  static func == (a: ChunkLook, b: ChunkLook) -> Bool {
+  static func == (a: ChunkLookup, b: ChunkLookup) -> Bool {
     a.openingSequence == b.openingSequence && a.end == b.end
   }
 }

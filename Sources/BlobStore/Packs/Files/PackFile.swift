@@ -106,7 +106,7 @@ extension PackFile {
   /// Reads bytes without waiting for the disk. System call: `preadv2(2)`.
   func readCached(
     into buffer: UnsafeMutableRawBufferPointer, at address: PackAddress
-  ) throws(CachedLookFailure) -> Int {
+  ) throws(CachedLookupFailure) -> Int {
     try unsafe file.readCached(into: buffer, at: Int64(address.fileOffset))
   }
 

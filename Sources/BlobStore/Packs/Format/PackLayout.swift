@@ -23,7 +23,6 @@ package enum PackLayout {
   package static let tableEntryByteCount = 64
   package static let deadSectorsOffset = tableOffset + chunkCount * tableEntryByteCount
   package static let chunksOffset = deadSectorsOffset + chunkCount * quarterCount * deadSectorByteCount
-  package static let largestFileByteCount = chunksOffset + chunkCount * chunkByteCount
 
   package static func tableEntryOffset(ofChunk chunk: Int) -> Int { tableOffset + chunk * tableEntryByteCount }
   package static func fileOffset(ofChunk chunk: Int) -> Int { chunksOffset + chunk * chunkByteCount }
@@ -37,7 +36,6 @@ extension PackLayout {
     package static let stateOffset = 0
     /// The number of reserved records that are not yet published.
     package static let inFlightOffset = 8
-    package static let endOffset = 12
     package static let liveByteCountOffset = 16
     package static let liveRecordCountOffset = 20
     package static let classOffset = 24
@@ -182,4 +180,49 @@ extension PackAddress {
   package var deadWordOffset: Int { saltWordOffset + 8 + cell / 64 * 8 }
 
   package var deadBit: UInt64 { 1 << UInt64(truncatingIfNeeded: cell % 64) }
+}
+
+/// The state of a chunk and the session that owns it, in one word.
+struct ChunkState: RawRepresentable, Hashable, Sendable {
+  let rawValue: UInt64
+
+  enum Kind: UInt64, CaseIterable, Sendable {
+    /// No record in the chunk is valid.
+    case free = 0
+    /// The owner stores records in the chunk.
+    case open = 1
+    /// The chunk accepts no more records.
+    case sealed = 2
+    /// A collection moves the live records of the chunk.
+    case collecting = 3
+  }
+
+  init(rawValue: UInt64) { self.rawValue = rawValue }
+
+  /// - Parameter owner: The token of a session, of 56 bits, or 0.
+  init(_ kind: Kind, owner: UInt64) {
+    assert(owner >> 56 == 0)
+    rawValue = owner << 8 | kind.rawValue
+  }
+
+  static let free = ChunkState(.free, owner: 0)
+
+  /// The kind, or `nil` for a number that no version writes. Such a chunk is left unchanged.
+  var kind: Kind? { Kind(rawValue: rawValue & 0xFF) }
+
+  var owner: UInt64 { rawValue >> 8 }
+
+  func with(_ kind: Kind) -> ChunkState { ChunkState(kind, owner: owner) }
+}
+
+/// A class of records that share chunks because they expire together. Classes 0 to 6 depend on the time to live.
+struct ChunkClass: RawRepresentable, Hashable, Sendable {
+  let rawValue: UInt32
+
+  init(rawValue: UInt32) { self.rawValue = rawValue }
+
+  static let survivors = ChunkClass(rawValue: 7)
+  /// Records that are locked, or were stored with a barrier or a full sync. Their headers may be written in place.
+  static let durable = ChunkClass(rawValue: 8)
+  static let count = 9
 }

@@ -110,7 +110,7 @@ struct StripeIntent: RawRepresentable, Hashable, Sendable {
     /// The record at the address is written or replaced.
     case record = 1
     /// The record at the address replaces a file, which is then removed.
-    case fromFile = 2
+    case toPack = 2
     /// A file replaces the record at the address, which is then removed.
     case toFile = 3
   }

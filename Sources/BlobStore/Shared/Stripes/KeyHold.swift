@@ -162,7 +162,11 @@ extension KeyHold {
   }
 
   /// Corrects the count after a store succeeded (`isInPlace`), or failed and left the old record in place.
+  ///
+  /// If the change could not be finished after a failure, the next holder of the stripe decides which record becomes
+  /// current, so the larger one stays counted.
   func endCount(from before: RecordSize?, to after: RecordSize, isInPlace: Bool) {
+    guard isInPlace || !hasIntents else { return }
     let (both, last) = (after.covering(before), isInPlace ? after : before)
     if both != last { control?.count(from: both, to: last) }
   }

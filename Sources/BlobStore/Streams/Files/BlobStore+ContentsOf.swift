@@ -55,9 +55,11 @@ extension BlobStore {
     extendedData: Data? = nil, expectedSize: Int64? = nil, visibility: Visibility = .afterCommit, moving: Bool = false
   ) throws(BlobStoreError) -> Int64 {
     let source = try payloadSource(at: path, for: key, waits: true)
-    return try store(
+    let byteCount = try store(
       source, for: key, ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: expectedSize,
-      visibility: visibility, moving: moving)
+      visibility: visibility)
+    if moving { try source.removeFile(storedAs: key) }
+    return byteCount
   }
 
   /// Opens the source of a payload. If `waits`, it waits for a writer of a pipe, and reads wait for bytes.
@@ -74,26 +76,24 @@ extension BlobStore {
   /// Stores the contents of a source, like `store(contentsOf:)`. `progress` receives the size of each written piece.
   package func store(
     _ source: PayloadSource, for key: BlobKey, ttl: Duration?, locks: LockPolicy, extendedData: Data?,
-    expectedSize: Int64?, visibility: Visibility = .afterCommit, moving: Bool = false,
-    progress: (Int) -> Void = { _ in }
+    expectedSize: Int64?, visibility: Visibility = .afterCommit, progress: (Int) -> Void = { _ in }
   ) throws(BlobStoreError) -> Int64 {
     let header: RecordHeader
     // A payload that may be packed requires a writer, which packs it if it stays small.
-    if visibility == .afterCommit, let start = source.start, !core.mayPack(payloadOf: source.byteCount) {
+    if visibility == .afterCommit, let start = source.start, !Records(core).mayPack(payloadOf: source.byteCount) {
       header = try withErrorContext("store", key) {
         try publisher.publish(
           key, source, from: start, extendedData, ttl: ttl, locks: locks, expectedSize: expectedSize, progress)
       }
     } else {
       // A payload that is known to be too large is refused before anything is created for it.
-      if source.start != nil { try withErrorContext("store", key) { try core.checkSize(source.byteCount) } }
+      if source.start != nil { try withErrorContext("store", key) { try Records(core).checkSize(source.byteCount) } }
       var writer = try openWriter(
         for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData,
         visibility: visibility)
       try writer.append(from: source, waiting: true, progress)
       header = try writer.commit()
     }
-    if moving { try source.removeFile(storedAs: key) }
     return Int64(clamping: header.payloadSize)
   }
 }
@@ -140,11 +140,11 @@ extension Publisher {
     locks: BlobStore.LockPolicy,
     expectedSize: Int64?, _ progress: (Int) -> Void
   ) throws -> RecordHeader {
+    // A payload that is known to be too large is refused before anything is created for it.
+    try Records(core).checkSize(max(source.byteCount, expectedSize ?? 0))
     let header = try newHeader(ttl: ttl, locks: locks)
     let path = try core.path(for: key)
     let expected = try ExpectedSize(expectedSize)
-    // A payload that is known to be too large is refused before anything is created for it.
-    try core.checkSize(max(source.byteCount, expectedSize ?? 0))
     return try unsafe publish(
       key, pendingStore(header, locks: locks, if: nil), extendedData: extendedData,
       DraftAttempts(mayRecycle: false, canWriteAgain: true)

@@ -155,7 +155,7 @@ extension BlobFollower {
       error = .payloadChecksumMismatch(stated: stated, computed: computed)
     }
     guard let error else { return }
-    try core.follow(core.configuration.damagePolicy, for: error, at: path)
+    try Records(core).follow(core.configuration.damagePolicy, for: error, at: path)
     throw DamagedRecord(error: error, path: file)
   }
 
@@ -186,16 +186,16 @@ extension BlobStore {
       // The directory that was read, in which the load is counted.
       var place: OpenRoot?
       let lookup = FollowedLookup(path: path, now: now)
-      let found = try core.readUntilConsistent(lookup, core.configuration.damagePolicy, &place)
+      let found = try Records(core).readUntilConsistent(lookup, core.configuration.damagePolicy, &place)
       if let place { path = place.placed(path) }
       guard let (header, found) = found else {
-        core.count(.miss, of: path.digest, isUse: touching, at: now, in: place)
+        core.uses.count(.miss, of: path.digest, isUse: touching, at: now, in: place)
         return nil
       }
       let stream = core.streams.follow(found, header)
-      core.count(
+      core.uses.count(
         .hit(byteCount: Int(clamping: stream.progress.byteCount)), of: path.digest, isUse: touching, at: now, in: place)
-      if touching, header.ttl == 0, header.lastUpdate < now { _ = core.touchAfterLoad(path, now) }
+      if touching, header.ttl == 0, header.lastUpdate < now { _ = Records(core).touchAfterLoad(path, now) }
       return BlobFollower(core, key: key, path: path, stream, found.stream, timeout: timeout)
     }
   }

@@ -95,10 +95,10 @@ extension FollowedStream {
   }
 }
 
-// MARK: - Looking
+// MARK: - Checks of the file
 
 extension FollowedStream {
-  private enum Sight {
+  private enum FileState {
     case nothingNew
     case progress(FollowedProgress)
     case broken
@@ -108,9 +108,9 @@ extension FollowedStream {
   ///
   /// System calls: fstat, pread; without progress, flock; fstat, pread for an extension at the end.
   @discardableResult
-  func look() -> Bool {
+  func check() -> Bool {
     do throws(FileError) {
-      switch try sight() {
+      switch try fileState() {
       case .nothingNew: return false
       case .progress(let progress): tell(progress)
       case .broken: breakOff()
@@ -157,7 +157,7 @@ extension FollowedStream {
     for (waiter, answer) in answers { waiter.call(answer) }
   }
 
-  private func sight() throws(FileError) -> Sight {
+  private func fileState() throws(FileError) -> FileState {
     // The size is read first. The header then determines which of these bytes belong to the payload.
     let fileSize = try record.file.status().size
     guard let (stored, header) = try headers() else { return .nothingNew }

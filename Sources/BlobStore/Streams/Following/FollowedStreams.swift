@@ -64,7 +64,7 @@ extension FollowedStreams {
     }
     count.add(1, ordering: .sequentiallyConsistent)
     // Checked after counting: a writer that has not seen the follower has written what this check reads.
-    stream.look()
+    stream.check()
     return stream
   }
 
@@ -109,13 +109,13 @@ extension FollowedStreams {
   private static var doze: Duration { .milliseconds(25) }
 
   /// The number of checks without waits after which the thread ends.
-  private static var idleLooks: Int { 20 }
+  private static var idleChecks: Int { 20 }
 
   private func run() {
     var pause = Self.shortestPause
-    var idleLooks = 0
-    while let found = lookAtAll(mayEnd: idleLooks > Self.idleLooks) {
-      idleLooks = found.isIdle ? idleLooks + 1 : 0
+    var idleChecks = 0
+    while let found = checkAll(mayEnd: idleChecks > Self.idleChecks) {
+      idleChecks = found.isIdle ? idleChecks + 1 : 0
       pause = found.isNew ? Self.shortestPause : min(pause * 1.5, Self.longestPause)
       sleep(pause)
     }
@@ -123,11 +123,11 @@ extension FollowedStreams {
 
   /// Checks all streams with waits, and retains none of them, so that the thread keeps no file open while it sleeps.
   /// Returns `nil` if the thread ends.
-  private func lookAtAll(mayEnd: Bool) -> (isIdle: Bool, isNew: Bool)? {
+  private func checkAll(mayEnd: Bool) -> (isIdle: Bool, isNew: Bool)? {
     guard let streams = waitedFor(mayEnd: mayEnd) else { return nil }
     var isNew = false
     for (stream, isWrittenHere) in streams {
-      if !isWrittenHere, stream.look() { isNew = true }
+      if !isWrittenHere, stream.check() { isNew = true }
       stream.endLateWaits(at: .now)
     }
     return (streams.isEmpty, isNew)

@@ -17,7 +17,7 @@ extension BlobStore {
   @discardableResult
   public func collect(_ options: CollectionOptions = CollectionOptions()) throws(BlobStoreError) -> CollectionReport {
     try withErrorContext("collect") {
-      let isCache = try !options.requiresCache || core.requireCache()
+      let isCache = try !options.requiresCache || Records(core).requireCache()
       return try CollectorLock(of: core).hold(options, isCache: isCache) {
         try CollectionRun(core, options, $0).collect()
       }

@@ -13,7 +13,7 @@ extension BlobStore {
   /// - Complexity: Four system calls for each record, and one more with an extension. Memory does not grow with the
   ///   number of records.
   public func records(prefix: String = "") throws(BlobStoreError) -> some Sequence<RecordEntry> {
-    try withErrorContext("records") { try core.recordSequence(prefix: prefix) }
+    try withErrorContext("records") { try Records(core).recordSequence(prefix: prefix) }
   }
 }
 
@@ -33,8 +33,8 @@ extension BlobStore {
     prefix: String = "", from start: WalkPosition = .start, limit: Int, where isWanted: (RecordEntry) -> Bool
   ) throws(BlobStoreError) -> RecordPage {
     try withErrorContext("records") {
-      let fileNamePrefix = try core.fileNamePrefix(forKeyPrefix: prefix)
-      guard let walk = try core.walk(fileNamePrefix: fileNamePrefix, from: start) else {
+      let fileNamePrefix = try Records(core).fileNamePrefix(forKeyPrefix: prefix)
+      guard let walk = try Records(core).walk(fileNamePrefix: fileNamePrefix, from: start) else {
         return RecordPage(entries: [], next: nil)
       }
       walk.smallestPart = 1
@@ -77,8 +77,8 @@ extension BlobStore {
         if !entry.name.hasPrefix(".") { digests.append(NameDigest.digest(ofFileName: entry.name)) }
       }
       digests.sort()
-      let packs = try core.records.packs(of: open)
-      let packedShare = try packs.map { try core.share(of: $0, hasFiles: !digests.isEmpty) } ?? 0
+      let packs = try Records(core).packs(of: open)
+      let packedShare = try packs.map { try Records(core).share(of: $0, hasFiles: !digests.isEmpty) } ?? 0
       let before = digests.firstIndex { $0 >= OrderedEntries.digestOfPacks } ?? digests.count
       let shareBefore = (1 - packedShare) * Double(before) / Double(max(1, digests.count))
       if let packs, packedShare > 0, shareBefore..<shareBefore + packedShare ~= share {
@@ -98,11 +98,11 @@ extension BlobStore {
   private static var mostExamined: Int { 4096 }
 }
 
-extension StoreCore {
+extension Records {
   fileprivate func share(of packs: PackRecords, hasFiles: Bool) throws -> Double {
     guard hasFiles else { return 1 }
     let packed = try packs.recordCount()
-    let all = max(try usageEstimate()?.records ?? packed, packed)
+    let all = max(try core.usageEstimate()?.records ?? packed, packed)
     return all > 0 ? Double(packed) / Double(all) : 0
   }
 }

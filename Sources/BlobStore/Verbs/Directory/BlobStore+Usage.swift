@@ -8,14 +8,14 @@ extension BlobStore {
   ///
   /// - Complexity: A walk over all records: four system calls for each file, one for each chunk of packed records.
   public func usage() throws(BlobStoreError) -> Usage {
-    try withErrorContext("usage") { try core.usage() }
+    try withErrorContext("usage") { try Records(core).usage() }
   }
 
   /// Returns the space that the directory's packs occupy, without reading a record.
   ///
   /// - Complexity: O(*n*) for *n* packs, once they are open.
   public func packUsage() throws(BlobStoreError) -> PackUsage {
-    try withErrorContext("packUsage") { try core.packUsage() }
+    try withErrorContext("packUsage") { try Records(core).packUsage() }
   }
 
   /// Returns the content of the directory by its counters, which every change updates, without reading a record.
@@ -27,10 +27,10 @@ extension BlobStore {
   }
 }
 
-extension StoreCore {
+extension Records {
   fileprivate func packUsage() throws -> BlobStore.PackUsage {
     var usage = BlobStore.PackUsage()
-    guard let open = try root.opened(), let packs = try records.packs(of: open) else { return usage }
+    guard let open = try core.root.opened(), let packs = try packs(of: open) else { return usage }
     for pack in try packs.packs.files.all() {
       usage.packs += 1
       usage.mediumBytes.saturatingAdd(try pack.mediumByteCount())
@@ -57,7 +57,7 @@ extension StoreCore {
       switch item {
       case .record(let entry):
         usage.add(entry.state, byteCount: entry.fileSize, isPacked: entry.packed != nil)
-        if let error = entry.accessError { configuration.logger.warning("\(error)") }
+        if let error = entry.accessError { core.configuration.logger.warning("\(error)") }
       case .temporary(let name):
         usage.temporaryFiles += 1
         // A file that was removed since, or whose status cannot be read, counts zero bytes.
@@ -78,16 +78,16 @@ extension StoreCore {
         usage.bytes.saturatingAdd(file.byteCount)
       }
     } catch let error as FileError {
-      configuration.logger.warning("\(BlobStoreError(error, operation: "usage", key: nil))")
+      core.configuration.logger.warning("\(BlobStoreError(error, operation: "usage", key: nil))")
       usage.unreadableFiles += 1
     }
     do {
-      if let open = try root.opened(), let bin = try open.recyclingBin(makesIt: false) {
+      if let open = try core.root.opened(), let bin = try open.recyclingBin(makesIt: false) {
         (usage.recycledFiles, usage.recycledBytes) = try bin.contents(of: open.ownership)
         usage.bytes.saturatingAdd(usage.recycledBytes)
       }
     } catch let error as FileError {
-      configuration.logger.warning("\(BlobStoreError(error, operation: "usage", key: nil))")
+      core.configuration.logger.warning("\(BlobStoreError(error, operation: "usage", key: nil))")
       usage.unreadableFiles += 1
     }
     return usage

@@ -13,11 +13,11 @@ extension BlobStore {
   public func verify(
     repairing policy: DamagePolicy = .report, _ visit: (VerificationFinding) -> Void = { _ in }
   ) throws(BlobStoreError) -> VerificationReport {
-    try withErrorContext("verify") { try core.verify(repairing: policy, visit) }
+    try withErrorContext("verify") { try Records(core).verify(repairing: policy, visit) }
   }
 }
 
-extension StoreCore {
+extension Records {
   fileprivate func verify(
     repairing policy: BlobStore.DamagePolicy, _ visit: (BlobStore.VerificationFinding) -> Void
   ) throws -> BlobStore.VerificationReport {
@@ -29,7 +29,7 @@ extension StoreCore {
     }
     guard let walk = try walk() else { return report }
     // Busy records are reported at the end.
-    var busy = BusyRecords<RecordEntry>(waiting: configuration.access.lockTimeout)
+    var busy = BusyRecords<RecordEntry>(waiting: core.configuration.access.lockTimeout)
     while let item = try walk.next() {
       let finding: BlobStore.VerificationFinding
       switch item {
@@ -42,7 +42,7 @@ extension StoreCore {
         finding = repaired
       case .temporary(let name):
         finding = .temporary(walk.withCurrentDirectory { $0.path.appending(name) })
-      case .foreign(let name): finding = .foreign(root.path.appending(name))
+      case .foreign(let name): finding = .foreign(core.root.path.appending(name))
       case .foreignRecord(let record): finding = .foreignRecord(record)
       case .covered, .endOfSubdirectory: continue
       }
@@ -54,23 +54,24 @@ extension StoreCore {
       return false
     }
     for entry in busy.kept {
-      logNotRepaired(entry, BlobStoreError(busy: 1, for: configuration.access.lockTimeout, at: root.path))
+      logNotRepaired(entry, BlobStoreError(busy: 1, for: core.configuration.access.lockTimeout, at: core.root.path))
       tell(.record(entry))
     }
     return report
   }
 
   private func logNotRepaired(_ entry: RecordEntry, _ error: any Error) {
-    configuration.logger.warning("not repaired: \(BlobStoreError(error, operation: "verify", key: entry.key))")
+    core.configuration.logger.warning("not repaired: \(BlobStoreError(error, operation: "verify", key: entry.key))")
   }
 
   /// Applies the policy to a file that is still damaged under its stripe, or returns `nil` if its stripe is locked.
   private func repaired(_ entry: RecordEntry, _ policy: BlobStore.DamagePolicy) -> BlobStore.VerificationFinding? {
     guard policy != .report, entry.state == .damaged, let path = entry.path else { return .record(entry) }
     do {
-      guard var hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return nil }
-      guard case .damaged = try verifyRecord(path) else { return .record(entry) }
-      try discard(path, policy, &hold)
+      guard let hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return nil }
+      guard case .damaged = try verifyRecord(path), let open = try core.root.opened() else { return .record(entry) }
+      var transaction = KeyTransaction(open.placed(path), in: open, self, hold)
+      try transaction.discard(policy)
       return .repaired(entry)
     } catch {
       // A file that is in use or cannot be removed does not affect the others.
@@ -103,16 +104,16 @@ extension StoreCore {
 
   /// Returns the current entry at a path, or `nil` if it is not a sound record.
   private func listed(_ path: RecordPath) throws -> RecordEntry? {
-    guard let open = try root.opened() else { return nil }
-    let now = configuration.now()
-    if let found = try records.findPacked(path, of: open, by: judge(at: now)) {
-      return found.header == nil ? nil : entry(of: found, at: now)
+    guard let open = try core.root.opened() else { return nil }
+    let now = core.configuration.now()
+    if let found = try findPacked(path, of: open, by: core.judge(at: now)) {
+      return found.header == nil ? nil : core.entry(of: found, at: now)
     }
-    return try lookInSubdirectory(of: path, open) { directory in
-      guard case .record(let found) = records.find(path, in: directory, of: open, by: judge(at: now)),
+    return try core.lookUpInSubdirectory(of: path, open) { directory in
+      guard case .record(let found) = find(path, in: directory, of: open, by: core.judge(at: now)),
         found.header != nil
       else { return nil }
-      return entry(of: found, at: now)
+      return core.entry(of: found, at: now)
     }
   }
 }

@@ -65,18 +65,20 @@ extension BlobStore {
     _ path: FilePath, checkingUpTo byteCount: UInt64
   ) throws(BlobStoreError) -> RecordInspection {
     try withErrorContext("inspect") {
-      try core.inspection(of: path, checkingUpTo: core.inspectionLimit(byteCount))
+      try Records(core).inspection(of: path, checkingUpTo: Records(core).inspectionLimit(byteCount))
     }
   }
 }
 
-extension StoreCore {
-  func inspectionLimit(_ byteCount: UInt64) -> UInt64 { min(byteCount, UInt64(clamping: configuration.limits.payload)) }
+extension Records {
+  func inspectionLimit(_ byteCount: UInt64) -> UInt64 {
+    min(byteCount, UInt64(clamping: core.configuration.limits.payload))
+  }
 
   func inspection(of path: FilePath, checkingUpTo limit: UInt64) throws -> RecordInspection {
-    let inspection = try RecordInspection(path, of: self, checkingUpTo: limit)
+    let inspection = try RecordInspection(path, of: core, checkingUpTo: limit)
     // A header that is being changed in place may have been read half written.
-    return inspection.damage == nil ? inspection : try RecordInspection(path, of: self, checkingUpTo: limit)
+    return inspection.damage == nil ? inspection : try RecordInspection(path, of: core, checkingUpTo: limit)
   }
 }
 

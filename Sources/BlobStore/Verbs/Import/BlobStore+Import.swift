@@ -174,8 +174,8 @@ extension BlobStore {
     let lifetime = lifetime ?? options.lifetime ?? options.format.lifetimeWithoutLimit
     if options.dryRun {
       _ = try core.path(for: key)
-      try core.checkExtendedData(extendedData ?? Data())
-      try core.checkSize(byteCount)
+      try Records(core).checkExtendedData(extendedData ?? Data())
+      try Records(core).checkSize(byteCount)
     } else {
       try store(lifetime.timeToLive)
     }

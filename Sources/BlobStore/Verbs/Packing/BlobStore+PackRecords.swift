@@ -10,7 +10,7 @@ extension BlobStore {
   ///   because processes do not share memory there; `notACache`; `fileSystem` if the volume is full.
   /// - Complexity: A walk over all records, and for each moved record a read, a write and an unlink.
   public func packRecords() throws(BlobStoreError) -> RelocationReport {
-    try withErrorContext("pack") { try core.relocate(to: .packs) }
+    try withErrorContext("pack") { try Records(core).relocate(to: .packs) }
   }
 
   /// Turns packing off for the directory, and moves each packed record to a separate file.
@@ -24,8 +24,8 @@ extension BlobStore {
   /// - Complexity: A walk over all records, and for each moved record a read and a new file.
   public func unpackRecords() throws(BlobStoreError) -> RelocationReport {
     try withErrorContext("unpack") {
-      let report = try core.relocate(to: .files)
-      if let open = try core.root.opened(), let packs = try core.records.packs(of: open) {
+      let report = try Records(core).relocate(to: .files)
+      if let open = try core.root.opened(), let packs = try Records(core).packs(of: open) {
         _ = try core.packHolder.removeEmptyPacks(packs.packs, of: open)
       }
       return report
@@ -33,35 +33,36 @@ extension BlobStore {
   }
 }
 
-extension StoreCore {
+extension Records {
   fileprivate func relocate(to destination: Relocation.Destination) throws -> BlobStore.RelocationReport {
-    guard configuration.hasOwnFormat || destination == .files else {
+    guard core.configuration.hasOwnFormat || destination == .files else {
       throw BlobStoreError(
         .invalidConfiguration,
         "this directory has no packs, because SPTPersistentCache may share it and would not see what lies there",
-        path: root.path)
+        path: core.root.path)
     }
-    guard configuration.mayPack || destination == .files else { throw packingIsOff }
+    guard core.configuration.mayPack || destination == .files else { throw packingIsOff }
     try requireCache()
-    guard let open = try root.opened() else { return BlobStore.RelocationReport() }
+    guard let open = try core.root.opened() else { return BlobStore.RelocationReport() }
     if destination == .files { try turnPackingOff(in: open) }
-    if destination == .packs, try Publisher(core: self, enforcer: nil).madeRoot().packing == .off { throw packingIsOff }
-    var relocation = Relocation(of: self, in: open, to: destination)
+    if destination == .packs, try Publisher(core: core, enforcer: nil).madeRoot().packing == .off { throw packingIsOff }
+    var relocation = Relocation(of: core, in: open, to: destination)
     try relocation.run()
     return relocation.report
   }
 
   private func turnPackingOff(in open: OpenRoot) throws {
     let said = try open.settings()?.packing
-    guard try said != .off && (said != nil || records.packs(of: open) != nil) else { return }
-    let access = configuration.access
+    guard try said != .off && (said != nil || packs(of: open) != nil) else { return }
+    let access = core.configuration.access
     try BlobStore.changeSettings(
-      of: root.path, allowsWorldWritable: access.allowsWorldWritable, lockTimeout: access.lockTimeout, files: root.files
+      of: core.root.path, allowsWorldWritable: access.allowsWorldWritable, lockTimeout: access.lockTimeout,
+      files: core.root.files
     ) { $0.packing = .off }
-    try root.lookAtSettings(of: open)
+    try core.root.checkSettings(of: open)
   }
 
   private var packingIsOff: BlobStoreError {
-    BlobStoreError(.invalidConfiguration, "packing is off for this directory", path: root.path)
+    BlobStoreError(.invalidConfiguration, "packing is off for this directory", path: core.root.path)
   }
 }

@@ -21,7 +21,7 @@ struct Relocation {
 
   mutating func run() throws {
     if destination == .packs { _ = try packs() }
-    guard let walk = try core.walk() else { return }
+    guard let walk = try Records(core).walk() else { return }
     let isPacking = destination == .packs
     walk.skim = { $0.isPacked == isPacking }
     // Busy records are reported at the end.
@@ -48,7 +48,7 @@ struct Relocation {
   }
 
   private func packs() throws -> PackRecords {
-    guard let records = try core.madePacks(of: open) else {
+    guard let records = try Records(core).madePacks(of: open) else {
       throw BlobStoreError(
         .invalidConfiguration, "this directory has no packs, because processes share no memory there",
         path: core.root.path)
@@ -116,22 +116,20 @@ struct Relocation {
 
 extension Relocation {
   private func moveToPack(_ path: RecordPath) throws -> Fate {
-    guard let hold = try core.holdIfAvailable(path.digest) else { return .busy }
-    var transaction = KeyTransaction(path, in: open, core.records, hold)
+    guard let hold = try Records(core).holdIfAvailable(path.digest) else { return .busy }
+    var transaction = KeyTransaction(path, in: open, Records(core), hold)
     let judge = core.judge(at: core.configuration.now())
-    let found = try core.lookInSubdirectory(of: path, open) { directory in
-      try core.recordToRemove(at: path, in: directory, of: open, by: judge)
+    let found = try core.lookUpInSubdirectory(of: path, open) { directory in
+      try Records(core).recordToRemove(at: path, in: directory, of: open, by: judge)
     }
     if let reason = try Self.reasonToStay(found) { return reason }
     guard let header = Self.header(of: found) else { return .gone }
-    guard core.packs(header, path, in: open) else { return .unsuited }
+    guard Records(core).belongsInPack(header, at: path, in: open) else { return .unsuited }
     guard let body = try body(of: path, header) else { return .damaged }
     let records = try packs()
     try unsafe body.withUnsafeBytes { body in
-      var draft = unsafe PackedDraft(PackedBody(body, payload: Int(header.payloadSize)), in: records)
-      _ = try draft.commit(
-        header, over: found, Predecessor(found), isSureOfName: true, transaction.level(concernsLock: header.isLocked),
-        &transaction)
+      let body = unsafe PackedBody(body, payload: Int(header.payloadSize))
+      try transaction.moveToPack(found, header, body, in: records)
     }
     return .moved(header.fileByteCount)
   }
@@ -162,7 +160,7 @@ extension Relocation {
 
   /// Returns the payload and extension of a record's file, or `nil` if they do not match the header.
   private func body(of path: RecordPath, _ header: RecordHeader) throws -> [UInt8]? {
-    guard case .regular(let file, _) = try core.records.open(path, in: open, for: .read) else { return nil }
+    guard case .regular(let file, _) = try Records(core).open(path, in: open, for: .read) else { return nil }
     let body = try file.bytes(in: RecordHeader.byteCount..<Int(header.fileByteCount))
     guard body.count == Int(header.fileByteCount) - RecordHeader.byteCount,
       header.payloadChecksum
@@ -176,9 +174,10 @@ extension Relocation {
 
 extension Relocation {
   private func moveToFile(_ path: RecordPath) throws -> Fate {
-    guard var hold = try core.holdIfAvailable(path.digest) else { return .busy }
+    guard let hold = try Records(core).holdIfAvailable(path.digest) else { return .busy }
+    var transaction = KeyTransaction(path, in: open, Records(core), hold)
     let judge = core.judge(at: core.configuration.now())
-    guard let found = try core.records.findPacked(path, of: open, by: judge, comparesPayload: true) else {
+    guard let found = try Records(core).findPacked(path, of: open, by: judge, comparesPayload: true) else {
       return .gone
     }
     switch found.content {
@@ -187,7 +186,7 @@ extension Relocation {
     case .damaged: return .damaged
     case .unreadable(let error): throw error
     }
-    try core.records.moveToFile(path, in: open, &hold)
+    try transaction.moveToFile()
     return .moved(found.byteCount)
   }
 }

@@ -140,7 +140,7 @@ struct SettingsChange {
   private func forEachRecord(
     of layout: RecordLayout, in open: OpenRoot, _ body: (RecordPath, _ isPacked: Bool) throws -> Void
   ) throws {
-    let walk = try core.records.walk(open, by: layout)
+    let walk = try Records(core).walk(open, by: layout)
     var records = 0
     var entries = 0
     while records < Self.recordsLookedAt, entries < Self.entriesLookedAt, let item = try walk.next() {
@@ -187,7 +187,7 @@ extension SettingsChange {
       // This precedes reading the settings, because a directory only stops being new after they are written.
       let isNew = try open.packing == nil && open.isNew(packs: PackDirectory.name, configuration.logger)
       // Another program may have written the setting by now, or stored records by another arrangement.
-      try core.root.lookAtSettings(of: open, isForStore: true)
+      try core.root.checkSettings(of: open, isForStore: true)
       if open.packing == nil, !isNew { open.setPacking(configuration.packing ?? .off) }
       let arrangement = open.mustSayArrangement ? RecordArrangement.spread : nil
       let packing = open.packing == nil ? configuration.packingOfNewDirectories : nil

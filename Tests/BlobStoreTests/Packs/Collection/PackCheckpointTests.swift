@@ -328,7 +328,7 @@ import Testing
 extension BlobStore {
   /// Returns the address of a packed record.
   fileprivate func place(of key: BlobKey) throws -> UInt64? {
-    guard let open = try core.root.opened(), let records = try core.records.packs(of: open) else { return nil }
+    guard let open = try core.root.opened(), let records = try Records(core).packs(of: open) else { return nil }
     return try records.find(try core.path(for: key), by: RecordJudge())?.packAddress
   }
 }

@@ -44,7 +44,7 @@ import Testing
 
   private func chunks(_ store: BlobStore) throws -> Chunks {
     let open = try #require(try store.core.root.opened())
-    let records = try #require(try store.core.records.packs(of: open))
+    let records = try #require(try Records(store.core).packs(of: open))
     var chunks = Chunks()
     for pack in try records.packs.files.all() {
       for number in 0..<PackLayout.chunkCount {
@@ -59,7 +59,7 @@ import Testing
 
   private func sequence(_ store: BlobStore) throws -> UInt64 {
     let open = try #require(try store.core.root.opened())
-    return try #require(try store.core.records.packs(of: open)).control.packSequence
+    return try #require(try Records(store.core).packs(of: open)).control.packSequence
   }
 
   /// Returns the number of a random key, where few keys are popular.
@@ -188,7 +188,7 @@ import Testing
     for number in 0..<100 { try store.store(Self.payload(number), for: Self.key(number)) }
     try store.collect()
     let open = try #require(try store.core.root.opened())
-    let pack = try #require(try store.core.records.packs(of: open)?.packs.files.pack(0))
+    let pack = try #require(try Records(store.core).packs(of: open)?.packs.files.pack(0))
     for chunk in 0..<4 { pack.entry(ofChunk: chunk).countLive(records: 1, bytes: .max >> 1) }
     let medium = try #require(try PackedMedium(of: store.core))
     #expect(!medium.isTooMuch && medium.recordByteCount == nil)

@@ -53,6 +53,54 @@ import Testing
     configuration.durability = .full
   }
 
+  /// Each way to write a packed record whose index is rebuilt before the record is published.
+  enum Write: CaseIterable {
+    case replace, toPack, batch, extend
+
+    func make(in store: BlobStore, with neighbor: BlobKey) throws {
+      switch self {
+      case .replace, .toPack: try store.store(payload(100, 2), for: "key")
+      case .batch:
+        let blobs: [(key: BlobKey, payload: Data)] = [(neighbor, payload(50)), ("key", payload(60))]
+        for result in store.store(blobs) { _ = try result.result.get() }
+      case .extend: try store.setExtendedData(Data("more".utf8), for: "key")
+      }
+    }
+  }
+
+  /// A rebuilt index contains each record whose bytes are complete, so loads may find a record before it is published.
+  @Test(arguments: Write.allCases) func noGenerationStandsForTwoBlobsInARebuiltIndex(write: Write) throws {
+    let (trace, rebuilds) = (CallTrace(), CallCount())
+    let sightings = Lock(Sightings())
+    let store = try cache.store(files: trace.files, Self.configure)
+    try store.store(payload(write == .toPack ? 9000 : 100, 1), for: "key")
+    // Its stripe comes first in the order of a batch.
+    let stripe = try ControlLayout.stripe(of: store.core.path(for: "key").digest)
+    let neighbor = try #require(
+      try (0..<1000).map { BlobKey("\($0)") }.first {
+        try ControlLayout.stripe(of: store.core.path(for: $0).digest) < stripe
+      })
+    try store.store(payload(10), for: neighbor)
+    let observer = try cache.store(Self.configure)
+    try sightings.withLock { try $0.look(at: observer, "at first") }
+    let control = try #require(
+      try store.core.controlFiles.controlFile(of: store.core.root.openedOrMade(), makesIt: false))
+    trace.onCall { call, _ in
+      guard call == .exchangeEntry, rebuilds.value == 0 else { return nil }
+      rebuilds.add(1)
+      control.setPackIndexNumber(0)
+      #expect(throws: Never.self) {
+        try LockOrder.outside { try sightings.withLock { try $0.look(at: observer, "after the rebuild") } }
+      }
+      return nil
+    }
+    try write.make(in: store, with: neighbor)
+    trace.onCall(nil)
+    try sightings.withLock { try $0.look(at: observer, "at the end") }
+    #expect(rebuilds.value == 1)
+    #expect(sightings.withLock { $0.conflicts } == [])
+  }
+
   @Test(arguments: Change.allCases) func noGenerationStandsForTwoBlobs(change: Change) throws {
     let trace = CallTrace()
     let sightings = Lock(Sightings())

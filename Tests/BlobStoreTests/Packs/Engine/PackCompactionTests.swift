@@ -31,7 +31,7 @@ import Testing
 
   private func records(_ store: BlobStore) throws -> PackRecords {
     let open = try #require(try store.core.root.opened())
-    return try #require(try store.core.records.packs(of: open))
+    return try #require(try Records(store.core).packs(of: open))
   }
 
   private func compact(_ store: BlobStore) throws {
@@ -142,7 +142,7 @@ import Testing
       try compact(other)
       #expect(try #require(try records.packs.files.pack(0)).entry(ofChunk: 0).state.kind == .sealed)
       var change = records
-      var hold = try store.core.hold(slow.digest)
+      var hold = try Records(store.core).hold(slow.digest)
       try payload.withUnsafeBytes { bytes in
         let (body, nothing) = (PackedBody(bytes, payload: bytes.count), PackedPredecessor(nil))
         try change.commit(header, body, as: slow, in: room, replacing: nothing, .none, .store, &hold)

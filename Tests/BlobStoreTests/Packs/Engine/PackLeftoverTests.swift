@@ -15,7 +15,7 @@ import Testing
 
   private func records(_ store: BlobStore) throws -> PackRecords {
     let open = try #require(try store.core.root.opened())
-    return try #require(try store.core.records.packs(of: open))
+    return try #require(try Records(store.core).packs(of: open))
   }
 
   // MARK: Drafts

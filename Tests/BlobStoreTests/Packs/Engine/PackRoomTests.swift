@@ -50,7 +50,7 @@ import Testing
     }
     try store.store(payload(100), for: "key")
     let open = try #require(try store.core.root.opened())
-    let chunk = try #require(try store.core.records.packs(of: open)?.packs.files.pack(0)).entry(ofChunk: 0)
+    let chunk = try #require(try Records(store.core).packs(of: open)?.packs.files.pack(0)).entry(ofChunk: 0)
     let end = chunk.end
     let refused = payload(100, 2)
     for _ in 0..<50 {
@@ -80,7 +80,7 @@ import Testing
     try store.store(payload(100), for: "key")
     try store.store(payload(100), for: "other")
     let open = try #require(try store.core.root.opened())
-    try #require(try store.core.records.packs(of: open)).control.raisePackSequence(to: highest)
+    try #require(try Records(store.core).packs(of: open)).control.raisePackSequence(to: highest)
     try store.store(payload(50), for: "new")
     #expect(try store.lock("key") == .done)
     try store.remove("other")

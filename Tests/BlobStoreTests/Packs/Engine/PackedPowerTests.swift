@@ -80,7 +80,7 @@ import Testing
       let writer = try storeOverAFileThatStays()
       let path = try writer.core.path(for: "key")
       let open = try #require(try writer.core.root.opened())
-      let records = try #require(try writer.core.records.packs(of: open))
+      let records = try #require(try Records(writer.core).packs(of: open))
       let address = try #require(try records.find(path, by: RecordJudge())?.packAddress)
       try control(of: writer).setIntent(.old, of: stripe(of: "key", in: writer), to: StripeIntent(.toFile, at: address))
     }

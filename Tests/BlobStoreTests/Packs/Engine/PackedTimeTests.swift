@@ -85,7 +85,7 @@ import Testing
 
   /// A nonblocking lookup records the use immediately, because nothing has to be written.
   @Test func aLookThatNeverWaitsNotesTheUse() throws {
-    guard SystemCall.hasCachedLooks else { return }
+    guard SystemCall.hasCachedLookups else { return }
     let store = try store()
     try store.store(payload(5), for: "key")
     _ = try store.load("key")

@@ -9,7 +9,7 @@ import Testing
     #expect(PackLayout.tableOffset == 4096)
     #expect(PackLayout.deadSectorsOffset == 69_632)
     #expect(PackLayout.chunksOffset == 2_166_784)
-    #expect(PackLayout.largestFileByteCount == 1_059_131_392)
+    #expect(PackLayout.fileOffset(ofChunk: PackLayout.chunkCount) == 1_059_131_392)
     #expect(PackLayout.cellsPerQuarter == 4032)
     #expect(PackLayout.chunkByteCount % 4096 == 0 && PackLayout.chunksOffset % 4096 == 0)
     #expect(PackLayout.fileOffset(ofChunk: 1023) == 2_166_784 + 1023 * 1_032_192)

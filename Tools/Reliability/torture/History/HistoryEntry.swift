@@ -31,7 +31,7 @@ struct HistoryEntry {
     /// A load by a read that never waits.
     case loadedAtOnce
     /// A stream that its writer has discarded, or that another store has replaced.
-    case givenUp, overtaken
+    case givenUp, superseded
     /// The error of a follower before the end.
     case broken, stalled
   }
@@ -108,7 +108,7 @@ extension HistoryEntry {
       case .loaded, .loadedAtOnce: .loaded(value: loaded, observation)
       case .loadedFromMemory: .loadedFromMemory(value: loaded)
       case .observed: .observed(observation)
-      case .unknown, .mix, .damaged, .busy, .failed, .givenUp, .overtaken, .broken, .stalled: .unknown
+      case .unknown, .mix, .damaged, .busy, .failed, .givenUp, .superseded, .broken, .stalled: .unknown
       }
     let end = returned == 0 ? ended : returned
     return Operation(

@@ -34,7 +34,7 @@ struct StreamCheck {
       let mayBe: [HistoryEntry.Outcome] =
         switch outcome {
         // A blob that was replaced is still complete for its followers.
-        case .loaded: isFollowed ? [.done, .overtaken, .unknown] : [.done, .unknown]
+        case .loaded: isFollowed ? [.done, .superseded, .unknown] : [.done, .unknown]
         case .broken: [.givenUp, .unknown]
         default: [ending]
         }

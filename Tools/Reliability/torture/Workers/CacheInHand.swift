@@ -24,7 +24,7 @@ struct CacheInHand: Sendable {
   }
 
   /// Returns the blob in memory, without counting as a use because the checker's model has no delayed uses.
-  func residentBlob(_ key: BlobKey) -> Blob? { cache?.cachedBlob(for: key, touching: false) }
+  func residentBlob(_ key: BlobKey) -> Blob? { cache?.blobInMemory(for: key, touching: false) }
 
   /// Returns the blob on disk by a read that never waits. The cache keeps the blob.
   ///

@@ -55,8 +55,8 @@ struct StreamWorker {
       try writer.commit()
       return .done
     } catch {
-      guard error.code == .overtaken else { throw error }
-      return .overtaken
+      guard error.code == .superseded else { throw error }
+      return .superseded
     }
   }
 

@@ -89,9 +89,9 @@ struct StoreCommand: DirectorySubcommand {
       byteCount = Int64(clamping: try writer.commit().payloadSize)
     } else {
       byteCount = try store.store(
-        source, for: BlobKey(key), ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: size?.bytes,
-        moving: move
+        source, for: BlobKey(key), ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: size?.bytes
       ) { bar?.add($0) }
+      if move { try source.removeFile(storedAs: BlobKey(key)) }
     }
     if options.json {
       var result = JSONObject(operation: "store", key: key, result: "done")

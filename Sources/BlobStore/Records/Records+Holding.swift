@@ -2,17 +2,17 @@ internal import BlobRecord
 internal import Posix
 
 // Keys are held only by these functions, which first finish a change that a dead process has left incomplete.
-extension StoreCore {
+extension Records {
   /// Holds a key, and finishes a change that a process announced for its stripe before it died.
   func hold(_ digest: UInt64) throws -> KeyHold {
-    var hold = try stripes.hold(digest)
+    var hold = try core.stripes.hold(digest)
     try finish(&hold)
     return hold
   }
 
   /// Holds a key like `hold`, but without waiting. Returns `nil` if another change holds the key's stripe.
   func holdIfAvailable(_ digest: UInt64, makesControlFile: Bool = false) throws -> KeyHold? {
-    guard var hold = try stripes.holdIfAvailable(digest, makesControlFile: makesControlFile) else { return nil }
+    guard var hold = try core.stripes.holdIfAvailable(digest, makesControlFile: makesControlFile) else { return nil }
     try finish(&hold)
     return hold
   }
@@ -20,18 +20,18 @@ extension StoreCore {
   /// Holds the key of a path, in the arrangement of any directory, for a change. Returns `nil` without a directory.
   func transaction(of path: RecordPath) throws -> KeyTransaction? {
     let hold = try hold(path.digest)
-    guard let open = try root.opened() else { return nil }
-    return KeyTransaction(open.placed(path), in: open, records, hold)
+    guard let open = try core.root.opened() else { return nil }
+    return KeyTransaction(open.placed(path), in: open, self, hold)
   }
 
   /// Holds a key like `transaction`, but without waiting. Returns `nil` also if another change holds the stripe.
   func transactionIfAvailable(of path: RecordPath) throws -> KeyTransaction? {
-    guard let hold = try holdIfAvailable(path.digest), let open = try root.opened() else { return nil }
-    return KeyTransaction(open.placed(path), in: open, records, hold)
+    guard let hold = try holdIfAvailable(path.digest), let open = try core.root.opened() else { return nil }
+    return KeyTransaction(open.placed(path), in: open, self, hold)
   }
 
   private func finish(_ hold: inout KeyHold) throws {
-    guard hold.hasIntents, let open = try root.opened(), var packs = try records.packs(of: open) else { return }
+    guard hold.hasIntents, let open = try core.root.opened(), var packs = try packs(of: open) else { return }
     try packs.finish(&hold)
   }
 }

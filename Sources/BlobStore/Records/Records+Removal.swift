@@ -2,12 +2,12 @@ internal import BlobRecord
 internal import Posix
 
 // The removal of records and temporary files, by the same rules for the removal of a key, a wipe and a collection.
-extension StoreCore {
+extension Records {
   /// Returns the record at a path, whether sound or damaged, or `nil` if none exists.
   func recordToRemove(
     at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge
   ) throws -> FoundRecord? {
-    guard case .record(let found) = records.find(path, in: directory, of: open, by: judge) else { return nil }
+    guard case .record(let found) = find(path, in: directory, of: open, by: judge) else { return nil }
     // The removal is unconditional, so an unreadable file is removed too, but the file must exist.
     if case .unreadable = found.content, found.file == nil, try directory.status(of: path.fileName) == nil {
       return nil
@@ -21,25 +21,26 @@ extension StoreCore {
     if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval {
     guard let hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return .busy }
-    var transaction = KeyTransaction(path, in: open, records, hold)
-    let now = configuration.now()
-    guard case .record(let found) = records.find(path, in: directory, of: open, by: judge(at: now)) else {
+    var transaction = KeyTransaction(path, in: open, self, hold)
+    let now = core.configuration.now()
+    guard case .record(let found) = find(path, in: directory, of: open, by: core.judge(at: now)) else {
       return .stays
     }
-    return try remove(found, entry(of: found, at: now), in: directory, recycling: recycling, &transaction, if: isDue)
+    return try remove(
+      found, core.entry(of: found, at: now), in: directory, recycling: recycling, &transaction, if: isDue)
   }
 
   /// Removes a packed record like `removeRecord`. Returns `nil` if the record is not packed.
   private func removePackedRecord(
     at path: RecordPath, of open: OpenRoot, if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval? {
-    guard try records.mayBePacked(path, of: open) else { return nil }
+    guard try mayBePacked(path, of: open) else { return nil }
     guard let hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return .busy }
-    var transaction = KeyTransaction(path, in: open, records, hold)
-    let now = configuration.now()
-    guard let found = try records.findPacked(path, of: open, by: judge(at: now)) else { return nil }
+    var transaction = KeyTransaction(path, in: open, self, hold)
+    let now = core.configuration.now()
+    guard let found = try findPacked(path, of: open, by: core.judge(at: now)) else { return nil }
     return try remove(
-      found, entry(of: found, at: now), in: open.directory, recycling: false, &transaction, if: isDue)
+      found, core.entry(of: found, at: now), in: open.directory, recycling: false, &transaction, if: isDue)
   }
 
   private func remove(
@@ -51,7 +52,7 @@ extension StoreCore {
       if let error = current.accessError { throw error }
       return .stays
     }
-    var level = configuration.durability.level(concernsLock: found.isLocked)
+    var level = core.configuration.durability.level(concernsLock: found.isLocked)
     // The caller removes many records and syncs the packs once at the end.
     if found.packAddress != nil { level = min(level, .barrier) }
     guard try transaction.remove(found, level, recycling: recycling, in: directory) else { return .stays }
@@ -92,22 +93,11 @@ extension StoreCore {
     return try directory.unlink(name) ? status.size : nil
   }
 
-  /// Removes a file under a packed record's name, left by a power failure or a failed unlink. Returns `false` if its
-  /// stripe is busy, or the packed record is no longer sound and live, so that the file counts.
+  /// Removes a covered file as `KeyTransaction` does. Returns `false` also if its stripe is busy.
   func removeCoveredFile(
     at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot
   ) throws -> Bool {
     guard let hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return false }
-    defer { extendLifetime(hold) }
-    guard try hasSoundPackedRecord(path, of: open) else { return false }
-    _ = try directory.unlink(path.fileName)
-    return true
-  }
-
-  private func hasSoundPackedRecord(_ path: RecordPath, of open: OpenRoot) throws -> Bool {
-    let judge = judge(at: configuration.now())
-    guard let found = try records.findPacked(path, of: open, by: judge, comparesPayload: true) else { return false }
-    guard case .sound = found.content else { return false }
-    return true
+    return try KeyTransaction(path, in: open, self, hold).removeCoveredFile(in: directory)
   }
 }

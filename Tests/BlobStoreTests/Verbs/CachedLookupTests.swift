@@ -8,17 +8,17 @@ import Testing
 @testable import BlobStore
 
 /// Spec/Performance.md: a nonblocking lookup returns the result of an ordinary lookup, or none.
-@Suite(.enabled(if: SystemCall.hasCachedLooks)) struct CachedLookTests: BetweenCalls {
+@Suite(.enabled(if: SystemCall.hasCachedLookups)) struct CachedLookupTests: BetweenCalls {
   let cache: Cache
   let trace = CallTrace()
 
   init() throws { cache = try Cache() }
 
   /// Performs a nonblocking lookup, and returns its result as text and its receipt.
-  private func look(
+  private func lookUp(
     _ key: BlobKey = "key", touching: Bool = true, tellsAbsence: Bool = true, in store: BlobStore
   ) throws -> (answer: String, receipt: LoadReceipt) {
-    try afterLookAtRoot(of: store) {
+    try afterLookupOfRoot(of: store) {
       var receipt = LoadReceipt()
       let answer = store.loadIfCached(
         key, at: try store.path(of: key, for: "load"), touching: touching, tellsAbsence: tellsAbsence, &receipt)
@@ -27,21 +27,21 @@ import Testing
   }
 
   private func header(_ key: BlobKey = "key", in store: BlobStore) throws -> String {
-    try afterLookAtRoot(of: store) { Self.word(store.headerIfCached(for: key)) { "\($0.payloadSize) bytes" } }
+    try afterLookupOfRoot(of: store) { Self.word(store.headerIfCached(for: key)) { "\($0.payloadSize) bytes" } }
   }
 
   /// Performs a lookup while the root is not due for a check, so that `trace` contains only its calls.
   ///
   /// The lookup is repeated if the thread was suspended for a second before it, because the check is due then.
-  private func afterLookAtRoot<Answer>(of store: BlobStore, _ look: () throws -> Answer) throws -> Answer {
+  private func afterLookupOfRoot<Answer>(of store: BlobStore, _ lookUp: () throws -> Answer) throws -> Answer {
     for _ in 0..<100 {
       _ = try store.core.root.opened()
       guard store.core.root.openedLately() != nil else { continue }
       _ = trace.take()
-      let answer = try look()
+      let answer = try lookUp()
       if trace.count(where: { _ in true }) > 0 || store.core.root.openedLately() != nil { return answer }
     }
-    return try look()
+    return try lookUp()
   }
 
   private static func word<Value>(_ answer: CachedAnswer<Value>, _ describe: (Value) -> String) -> String {
@@ -63,7 +63,7 @@ import Testing
   @Test(arguments: [0, 1, 8192, 8193, 256 << 10]) func aRecordInMemoryIsAnswered(byteCount: Int) throws {
     let store = try tracedStore()
     try store.store(payload(byteCount), for: "key", ttl: .seconds(100))
-    let (answer, receipt) = try look(in: store)
+    let (answer, receipt) = try lookUp(in: store)
     #expect(answer == word(payload(byteCount)))
     let made = calls
     #expect(made == cachedCalls && made.allSatisfy { !$0.mayWait })
@@ -80,14 +80,14 @@ import Testing
     try cache.store { $0.layout.arrangement = arrangement }.store(payload(5), for: "key", ttl: .seconds(100))
     let store = try tracedStore { $0.layout.arrangement = arrangement == .prefix ? nil : arrangement }
     _ = try store.load("key")
-    #expect(try look(in: store).answer == word(payload(5)))
+    #expect(try lookUp(in: store).answer == word(payload(5)))
     #expect(try header(in: store) == "5 bytes")
   }
 
   @Test func aLargerRecordIsNotRead() throws {
     let store = try tracedStore()
     try store.store(payload(256 << 10 + 1), for: "key")
-    #expect(try look(in: store).answer == "unknown")
+    #expect(try lookUp(in: store).answer == "unknown")
     #expect(calls == [.openCached, .status, .close])
     #expect(try store.traffic().hits == 0)
   }
@@ -96,21 +96,21 @@ import Testing
     try cache.store().store(payload(100), for: "key")
     let store = try tracedStore { $0.limits.payload = 99 }
     _ = try store.contains("key")
-    #expect(try look(in: store).answer == "unknown")
+    #expect(try lookUp(in: store).answer == "unknown")
   }
 
   @Test func whatIsMissingIsAMissWhereThatIsAnAnswer() throws {
     let store = try tracedStore()
     try store.store(payload(1), for: "key", ttl: .seconds(10))
     #expect(try store.contains("kept out") == false)
-    #expect(try look("kept out", tellsAbsence: false, in: store).answer == "unknown")
+    #expect(try lookUp("kept out", tellsAbsence: false, in: store).answer == "unknown")
     #expect(try store.traffic().misses == 0)
-    #expect(try look("kept out", in: store).answer == "absent")
+    #expect(try lookUp("kept out", in: store).answer == "absent")
     #expect(calls == [.openCached])
     #expect(try header("kept out", in: store) == "absent")
     #expect(try store.traffic().misses == 1)
     cache.clock.advance(by: 11)
-    #expect(try look(in: store).answer == "absent")
+    #expect(try lookUp(in: store).answer == "absent")
     #expect(try header(in: store) == "absent")
     #expect(try store.traffic().misses == 2)
   }
@@ -119,14 +119,14 @@ import Testing
   @Test func aTouchIsOwed() throws {
     let store = try tracedStore()
     try store.store(payload(1), for: "key")
-    #expect(try look(in: store).receipt.owedTouch == nil)
+    #expect(try lookUp(in: store).receipt.owedTouch == nil)
     cache.clock.advance(by: 1)
-    #expect(try look(in: store).receipt.owedTouch == cache.clock.now)
+    #expect(try lookUp(in: store).receipt.owedTouch == cache.clock.now)
     #expect(calls == cachedCalls)
-    #expect(try look(touching: false, in: store).receipt.owedTouch == nil)
+    #expect(try lookUp(touching: false, in: store).receipt.owedTouch == nil)
     try store.store(payload(1), for: "key", ttl: .seconds(10))
     cache.clock.advance(by: 1)
-    #expect(try look(in: store).receipt.owedTouch == nil)
+    #expect(try lookUp(in: store).receipt.owedTouch == nil)
   }
 
   /// A nonblocking lookup takes no lock, so a held lock does not matter.
@@ -135,7 +135,7 @@ import Testing
     try store.store(payload(1), for: "key")
     let locks = try HeldLocks(in: cache)
     #expect(try locks.take(ControlLayout.lockedBytes))
-    #expect(try look(in: store).answer == word(payload(1)))
+    #expect(try lookUp(in: store).answer == word(payload(1)))
     #expect(calls == cachedCalls)
     #expect(try header(in: store) == "1 bytes")
   }
@@ -172,7 +172,7 @@ import Testing
     trace.onCall { call, _ in call == .map ? .fail(.operationNotSupportedByDevice) : nil }
     let store = try tracedStore()
     try store.store(payload(1), for: "key")
-    #expect(try look(in: store).answer == "unknown")
+    #expect(try lookUp(in: store).answer == "unknown")
     #expect(calls == [])
   }
 
@@ -180,10 +180,10 @@ import Testing
     let store = try tracedStore()
     try store.store(payload(5), for: "key", ttl: .seconds(100))
     try damage.inflict(on: "ke/key", in: cache)
-    #expect(try look(in: store).answer == "unknown")
+    #expect(try lookUp(in: store).answer == "unknown")
     #expect(try header(in: store) == (damage.showsInHeader ? "unknown" : "5 bytes"))
     try cache.write(cache.bytes("ke/key") + payload(9000), to: "ke/key")
-    #expect(try look(in: store).answer == "unknown")
+    #expect(try lookUp(in: store).answer == "unknown")
     #expect(try store.traffic().hits == 0)
   }
 
@@ -191,11 +191,11 @@ import Testing
     let store = try tracedStore()
     try store.store(payload(byteCount), for: "key", ttl: .seconds(1))
     cache.clock.advance(by: 2)
-    #expect(try look(in: store).answer == "absent")
+    #expect(try lookUp(in: store).answer == "absent")
     var bytes = try cache.bytes("ke/key")
     bytes[10] ^= 1
     try cache.write(bytes, to: "ke/key")
-    #expect(try look(in: store).answer == "unknown")
+    #expect(try lookUp(in: store).answer == "unknown")
   }
 
   /// A key's generation changes between the two reads of it.
@@ -206,12 +206,12 @@ import Testing
     let other = try cache.store()
     try store.store(payload(5), for: "key")
     before(call, at: "/key") { try other.store(payload(6), for: "key") }
-    #expect(try look(in: store).answer == "unknown")
+    #expect(try lookUp(in: store).answer == "unknown")
     before(call, at: "/key") { try other.remove("key") }
-    #expect(try look(in: store).answer == "unknown")
+    #expect(try lookUp(in: store).answer == "unknown")
     // After a lookup, the kernel caches that the file does not exist.
     #expect(try !store.contains("key"))
-    #expect(try look(in: store).answer == "absent")
+    #expect(try lookUp(in: store).answer == "absent")
     #expect(try store.traffic().hits == 0)
   }
 
@@ -220,10 +220,10 @@ import Testing
     try store.store(payload(5), for: "key")
     #expect(try store.remove("key") == .done)
     try check(symlink("/etc/passwd", cache.path("ke/key")), "symlink")
-    #expect(try look(in: store).answer == "unknown")
+    #expect(try lookUp(in: store).answer == "unknown")
     try check(unlink(cache.path("ke/key")), "unlink")
     try cache.makeDirectory("ke/key")
-    #expect(try look(in: store).answer == "unknown")
+    #expect(try lookUp(in: store).answer == "unknown")
     #expect(try header(in: store) == "unknown")
   }
 
@@ -231,7 +231,7 @@ import Testing
     let store = try tracedStore()
     try store.store(payload(5), for: "key")
     try check(chown(cache.path("ke/key"), 54_321, 54_321), "chown")
-    #expect(try look(in: store).answer == "unknown")
+    #expect(try lookUp(in: store).answer == "unknown")
     #expect(calls == [.openCached, .status, .close])
   }
 
@@ -240,9 +240,9 @@ import Testing
     try check(chmod(cache.path(""), 0o755), "chmod")
     let store = try tracedStore()
     try store.store(payload(5), for: "key")
-    #expect(try look(in: store).answer == word(payload(5)))
+    #expect(try lookUp(in: store).answer == word(payload(5)))
     try check(chmod(cache.path("ke/key"), 0o666), "chmod")
-    #expect(try look(in: store).answer == "unknown")
+    #expect(try lookUp(in: store).answer == "unknown")
   }
 
   /// P14: the owner of the subdirectory is determined by its name, which may block.
@@ -251,7 +251,7 @@ import Testing
     try check(chmod(cache.path(""), 0o1777), "chmod")
     let store = try tracedStore()
     try store.store(payload(5), for: "key")
-    #expect(try look(in: store).answer == "unknown")
+    #expect(try lookUp(in: store).answer == "unknown")
     #expect(calls == [])
   }
 
@@ -271,7 +271,7 @@ import Testing
     }
     // An interrupted call is repeated, and a failing close loses nothing.
     let isHarmless = errno == .interrupted || call == .close
-    #expect(try look(in: store).answer == (isHarmless ? word(payload(9000)) : "unknown"))
+    #expect(try lookUp(in: store).answer == (isHarmless ? word(payload(9000)) : "unknown"))
     #expect(failed.value == 1)
     failed.add(-1)
     #expect(try header(in: store) == (isHarmless ? "9000 bytes" : "unknown"))
@@ -292,7 +292,7 @@ import Testing
       let counts = size == 100 ? Array(0..<164) : [0, 1, 63, 64, 65, 163, size + 62, size + 63]
       for count in counts {
         trace.onCall { call, _ in call == .readCached ? .transferAtMost(count) : nil }
-        #expect(try look(in: store).answer == "unknown", "\(count) of \(size)")
+        #expect(try lookUp(in: store).answer == "unknown", "\(count) of \(size)")
         #expect(try header(in: store) == (count < 64 ? "unknown" : "\(size) bytes"))
       }
     }
@@ -306,18 +306,18 @@ import Testing
     let store = try tracedStore()
     try store.store(payload(5), for: "key")
     trace.onCall { made, _ in made == call ? .fail(errno) : nil }
-    #expect(try look(in: store).answer == "unknown")
+    #expect(try lookUp(in: store).answer == "unknown")
     #expect(calls.contains(call))
     trace.onCall(nil)
-    #expect(try look(in: store).answer == "unknown")
+    #expect(try lookUp(in: store).answer == "unknown")
     #expect(calls == [])
     #expect(try header(in: store) == "unknown")
     #expect(calls == [])
   }
 
   @Test func itIsRememberedForAWhile() {
-    let looks = CachedLooks()
-    let end = 1000 + CachedLooks.pauseMilliseconds
+    let looks = CachedLookups()
+    let end = 1000 + CachedLookups.pauseMilliseconds
     var answers = [looks.areWorthTrying(at: 0)]
     looks.wereRefused(at: 1000)
     answers += [1000, end - 1, end].map { looks.areWorthTrying(at: $0) }
@@ -331,8 +331,8 @@ import Testing
     try cache.store { $0.limits.size = 1 << 30 }.store(payload(5), for: "key", ttl: .seconds(100))
     let store = try tracedStore { $0.limits.size = 1 << 30 }
     _ = try store.contains("key")
-    #expect(try look(in: store).answer == "unknown")
-    #expect(try look(touching: false, in: store).answer == word(payload(5)))
+    #expect(try lookUp(in: store).answer == "unknown")
+    #expect(try lookUp(touching: false, in: store).answer == word(payload(5)))
     _ = try store.load("key")
     let open = try #require(try store.core.root.opened())
     let control = try #require(open.openedControlFile)
@@ -341,15 +341,15 @@ import Testing
       try #require(store.core.uses.withSketch(of: control, in: open) { $0.uses(of: digest).count })
     }
     let before = try uses()
-    #expect(try look(in: store).answer == word(payload(5)))
+    #expect(try lookUp(in: store).answer == word(payload(5)))
     #expect(try uses() == before + 1)
-    _ = try look(touching: false, in: store)
+    _ = try lookUp(touching: false, in: store)
     #expect(try uses() == before + 1)
     // If the file of uses cannot be opened, lookups still return their result.
     control.setWord(7, at: ControlLayout.usesNumberOffset)
     try FileManager.default.removeItem(atPath: cache.path(".blobcache-uses"))
-    #expect(try look(in: store).answer == "unknown")
+    #expect(try lookUp(in: store).answer == "unknown")
     _ = try store.load("key")
-    #expect(try look(in: store).answer == word(payload(5)))
+    #expect(try lookUp(in: store).answer == word(payload(5)))
   }
 }

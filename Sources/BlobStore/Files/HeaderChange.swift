@@ -1,4 +1,0 @@
-enum HeaderChange {
-  case changed
-  case unchanged(BlobStore.Outcome)
-}
