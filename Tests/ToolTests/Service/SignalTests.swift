@@ -17,11 +17,7 @@ import Testing
 @Suite(.timeLimit(.minutes(30))) struct SignalTests {
   let tool: Tool
 
-  init() throws {
-    // A shell starts a program in the background with ignored signals, which its children inherit.
-    for number in [SIGINT, SIGTERM, SIGHUP] { signal(number, SIG_DFL) }
-    tool = try Tool()
-  }
+  init() throws { tool = try Tool() }
 
   private func temporaryFiles() throws -> [String] {
     let url = tool.directory.url("cache")
