@@ -89,9 +89,12 @@ import Testing
       configuration.excludesFromBackups = false
     }
     var cache: BlobCache? = try test.cache(limited)
-    for key in 0..<4 { try await cache?.store(payload(10), for: BlobKey("\(key)")) }
-    // The first store has started a collection that only counts, and may find unfinished files.
-    cache?.store.waitForCollection()
+    for key in 0..<4 {
+      try await cache?.store(payload(10), for: BlobKey("\(key)"))
+      // The first store starts a collection that only counts. It may find unfinished files, and count records twice that
+      // are stored meanwhile.
+      cache?.store.waitForCollection()
+    }
     test.disk.hold(.unlink)
     try await cache?.store(payload(10), for: "4")
     try await test.disk.waitForHeld(1)
