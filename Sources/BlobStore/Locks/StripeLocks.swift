@@ -156,21 +156,31 @@ extension StripeLocks {
   /// Returns the counters at one moment, after every change that was in progress at that moment has ended.
   ///
   /// A store is counted before it is published, and an enumeration in between would not find its record. Later
-  /// changes count as made during the enumeration. If an earlier change continues for `timeout`, or `isStopped`
-  /// returns `true`, the reading is not settled, and no counter may be lowered by it.
-  func settledCounters(
+  /// changes count as made during the enumeration.
+  func countersBeforeEnumeration(
     of control: ControlFile, within timeout: Duration, unless isStopped: () -> Bool
   ) throws -> CounterReading? {
     guard var reading = control.counterReading() else { return nil }
+    reading.isSettled = try settleChanges(in: control, within: timeout, unless: isStopped)
+    if reading.isSettled { try forgetHeaderChanges(in: control) }
+    return reading
+  }
+
+  /// Waits until every change that was in progress at the call has ended, which is so when each stripe has been free
+  /// once.
+  ///
+  /// - Returns: `false` if one of them continues for `timeout`, as that of a suspended process does, or if `isStopped`
+  ///   returns `true`.
+  func settleChanges(
+    in control: ControlFile, within timeout: Duration, unless isStopped: () -> Bool
+  ) throws -> Bool {
     var backoff = Backoff(timeout: timeout)
     for stripe in 0..<ControlLayout.stripeCount {
       while try isHeld(stripe, in: control) {
-        guard !isStopped(), backoff.wait() else { return reading }
+        guard !isStopped(), backoff.wait() else { return false }
       }
     }
-    reading.isSettled = true
-    try forgetHeaderChanges(in: control)
-    return reading
+    return true
   }
 
   private func isHeld(_ stripe: Int, in control: ControlFile) throws -> Bool {
