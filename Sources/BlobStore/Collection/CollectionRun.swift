@@ -34,7 +34,7 @@ final class CollectionRun {
     let clock = CollectionClock(self, .whole)
     let correction = try CounterCorrection(of: core) { tally.isStopped }
     try runPasses()
-    correction.apply(tally.enumeration)
+    do { try correction.apply(tally.enumeration) { tally.isStopped } } catch { tally.noteFailure(error) }
     clock.end()
     return report
   }

@@ -117,17 +117,19 @@ struct Enumeration {
 }
 
 struct CounterCorrection {
+  private let core: StoreCore
   /// The control file and its counters before the enumeration, or `nil` if the file must not be written.
   private let counters: (control: ControlFile, start: CounterReading)?
   private let layout: RecordLayout?
 
   /// Waits for a short time until no change is in progress.
   init(of core: StoreCore, unless isStopped: () -> Bool) throws {
+    self.core = core
     let open = try core.root.opened()
     layout = open.map { core.layout(of: $0) }
     guard let open, let control = core.countersFile(of: open),
       // A process that is suspended during a change does not delay an enumeration for long.
-      let start = try core.stripes.settledCounters(of: control, within: core.patience, unless: isStopped)
+      let start = try core.stripes.countersBeforeEnumeration(of: control, within: core.patience, unless: isStopped)
     else {
       counters = nil
       return
@@ -135,11 +137,15 @@ struct CounterCorrection {
     counters = (control, start)
   }
 
+  /// Waits again until no change is in progress, if the counters must be lowered.
+  ///
   /// - Parameter found: The result, or `nil` if the enumeration was incomplete.
-  func apply(_ found: Enumeration?) {
+  func apply(_ found: Enumeration?, unless isStopped: () -> Bool) throws {
     guard let found, let (control, start) = counters else { return }
     // With another layout or naming, records look like foreign files.
     guard control.hint.map({ $0.layout == layout }) ?? found.isOfOneLayout else { return }
-    control.correctCounters(to: found.left, removed: found.removed, since: start)
+    try control.correctCounters(to: found.left, removed: found.removed, since: start) {
+      try core.stripes.settleChanges(in: control, within: core.patience, unless: isStopped)
+    }
   }
 }

@@ -71,7 +71,8 @@ import Testing
     #expect(log.warnings.count == 1)
     #expect(try cache.files() == files(keys))
     #expect(trace.count(.takeStripe) < Self.mostTries)
-    #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 4, bytes: 400))
+    // Counters that were unknown stay so, because the stopped process may be about to count.
+    #expect(try store.usageEstimate() == nil)
     // The collector's lock is free again, and no mark hides the remaining records.
     try locks.giveBack(keys[0].stripe)
     #expect(try cache.store().collect().expired == 4)
@@ -91,8 +92,10 @@ import Testing
     #expect(report.recordsAfter == 0 && report.bytesAfter == 0 && report.bytesFreed == 600)
     // C5.
     #expect(report.subdirectories == Set(files(keys).map { $0.prefix(2) }).count + 3)
+    #expect(try store.usageEstimate() == nil)
     #expect(try cache.files() == [])
     #expect(try Set(cache.outside.names(in: "cache")).subtracting([".recycled"]) == [".blobcache"])
+    try store.collect()
     #expect(try store.usageEstimate() == BlobStore.UsageEstimate())
   }
 

@@ -82,25 +82,58 @@ import Testing
     #expect(try store.usage().records == 2)
   }
 
-  /// M1: while a stripe is held, a record may be counted before it is published, so the counters are not lowered.
-  @Test(arguments: [true, false]) func countersAreNotLoweredWhileAStripeIsHeld(areKnown: Bool) throws {
-    let store = try cache.store()
+  /// When a change of another process is in progress, relative to a walk.
+  enum ChangeInProgress: CaseIterable { case whenAWalkBegins, whenAWalkEnds, allTheTime }
+
+  /// M1: a change in progress may have counted a record that is not in its place, or removed one that is still counted.
+  /// Therefore the counters are not lowered.
+  @Test(arguments: ChangeInProgress.allCases, [true, false])
+  func countersAreNotLoweredDuringAChange(change: ChangeInProgress, areKnown: Bool) throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
     try self.store(10..<20, in: store)
     var options = BlobStore.CollectionOptions()
     options.looksAtEverything = true
     try store.collect(options)
     for name in ["11", "12"] { try FileManager.default.removeItem(atPath: cache.path(name)) }
-    do {
-      let locks = try HeldLocks(in: cache)
-      #expect(try locks.take(0..<1))
-      if !areKnown { try cache.forgetCounters() }
-      try store.collect(options)
-      #expect(try store.usageEstimate()?.records == (areKnown ? 10 : nil))
-      withExtendedLifetime(locks) {}
+    let locks = try HeldLocks(in: cache)
+    if change != .whenAWalkEnds { #expect(try locks.take(0..<1)) }
+    let walks = CallCount()
+    trace.onCall { call, path in
+      guard call == .openDirectory, path.string.hasSuffix("/15") else { return nil }
+      defer { walks.add(1) }
+      guard walks.value == 0 else { return nil }
+      switch change {
+      case .whenAWalkBegins: #expect(throws: Never.self) { try locks.giveBack(0..<1) }
+      case .whenAWalkEnds: #expect((try? locks.take(0..<1)) == true)
+      case .allTheTime: break
+      }
+      return nil
     }
+    if !areKnown { try cache.forgetCounters() }
+    try store.collect(options)
+    trace.onCall(nil)
+    #expect(walks.value > 0)
+    #expect(try store.usageEstimate()?.records == (areKnown ? 10 : nil))
+    if change != .whenAWalkBegins { try locks.giveBack(0..<1) }
     try store.checkInvariants()
     try store.collect(options)
     #expect(try store.usageEstimate()?.records == 8)
+  }
+
+  /// M1: unknown counters may also be too low, and then a change in progress is missing in the result of the walk too.
+  @Test func unknownCountersStayUnknownDuringAChange() throws {
+    let store = try cache.store()
+    try self.store(10..<20, in: store)
+    try FileManager.default.removeItem(atPath: cache.path(".blobcache"))
+    try self.store(20..<21, in: try cache.store())
+    let locks = try HeldLocks(in: cache)
+    #expect(try locks.take(0..<1))
+    try cache.store().collect()
+    #expect(try cache.store().usageEstimate() == nil)
+    try locks.giveBack(0..<1)
+    try cache.store().collect()
+    #expect(try cache.store().usageEstimate()?.records == 11)
   }
 
   /// M2: a damaged record that was counted as unlocked is subtracted as unlocked when it is removed or replaced.
