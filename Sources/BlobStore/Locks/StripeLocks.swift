@@ -91,6 +91,12 @@ final class StripeLocks: Sendable {
         guard let directory = try lockedRoot(open) else { return nil }
         return try judge(KeyHold(digest, stripe, nil, .root(directory)), nil, open, isChange: makesControlFile)
       }
+      do {
+        try control.allocate(forChangeOf: digest)
+      } catch {
+        guard !makesControlFile, error.isLackOfRoom else { throw error }
+        return nil
+      }
       if sharing == .exclusive {
         return try judge(KeyHold(digest, stripe, control, .none), control, open, isChange: makesControlFile)
       }
@@ -156,21 +162,31 @@ extension StripeLocks {
   /// Returns the counters at one moment, after every change that was in progress at that moment has ended.
   ///
   /// A store is counted before it is published, and an enumeration in between would not find its record. Later
-  /// changes count as made during the enumeration. If an earlier change continues for `timeout`, or `isStopped`
-  /// returns `true`, the reading is not settled, and no counter may be lowered by it.
-  func settledCounters(
+  /// changes count as made during the enumeration.
+  func countersBeforeEnumeration(
     of control: ControlFile, within timeout: Duration, unless isStopped: () -> Bool
   ) throws -> CounterReading? {
     guard var reading = control.counterReading() else { return nil }
+    reading.isSettled = try settleChanges(in: control, within: timeout, unless: isStopped)
+    if reading.isSettled { try forgetHeaderChanges(in: control) }
+    return reading
+  }
+
+  /// Waits until every change that was in progress at the call has ended, which is so when each stripe has been free
+  /// once.
+  ///
+  /// - Returns: `false` if one of them continues for `timeout`, as that of a suspended process does, or if `isStopped`
+  ///   returns `true`.
+  func settleChanges(
+    in control: ControlFile, within timeout: Duration, unless isStopped: () -> Bool
+  ) throws -> Bool {
     var backoff = Backoff(timeout: timeout)
     for stripe in 0..<ControlLayout.stripeCount {
       while try isHeld(stripe, in: control) {
-        guard !isStopped(), backoff.wait() else { return reading }
+        guard !isStopped(), backoff.wait() else { return false }
       }
     }
-    reading.isSettled = true
-    try forgetHeaderChanges(in: control)
-    return reading
+    return true
   }
 
   private func isHeld(_ stripe: Int, in control: ControlFile) throws -> Bool {
@@ -188,7 +204,8 @@ extension StripeLocks {
 
   /// Runs a closure while no record changes, or returns `nil` if a change is in progress.
   func whileNothingChanges<Result>(in control: ControlFile, _ body: () throws -> Result) throws -> Result? {
-    try table.withAll { sharing == .exclusive ? try body() : try control.withAllWords(body) }
+    try control.allocateStripes()
+    return try table.withAll { sharing == .exclusive ? try body() : try control.withAllWords(body) }
   }
 }
 

@@ -62,31 +62,42 @@ extension ControlFile {
   /// upper bound: counters that are too high start the next collection early, whereas counters that are too low would
   /// let stores exceed a limit.
   ///
-  /// - Parameter removed: The records that the enumeration itself has removed.
+  /// A counter is lowered, and unknown counters become known, only if no change was in progress when the enumeration
+  /// began and when it ended. A record that is counted and not yet in its place is missing in the enumeration, and one
+  /// that has been removed and is still counted would be subtracted twice.
+  ///
+  /// - Parameters:
+  ///   - removed: The records that the enumeration itself has removed.
+  ///   - start: The counters before the enumeration.
+  ///   - settle: Waits until the changes in progress have ended, and returns whether they have.
   func correctCounters(
-    to found: BlobStore.UsageEstimate, removed: BlobStore.UsageEstimate, since start: CounterReading
-  ) {
-    guard let present = counters else { return }
-    let (added, areKnown) = (added - start.added, countersAreKnown)
-    let removedByOthers = added - (present - (start.present - removed))
-    var mustStayUnknown = false
-    func correct(_ value: KeyPath<BlobStore.UsageEstimate, Int64>, at place: ControlLayout.Counter) {
-      let (now, most) = (present[keyPath: value], found[keyPath: value] &+ added[keyPath: value])
-      let least = found[keyPath: value] &- removedByOthers[keyPath: value]
-      if areKnown, least <= now, now <= most { return }
-      // A counted record may not be in its place yet. Without it, the counters would be too low.
-      guard most >= now || start.isSettled else {
-        mustStayUnknown = !areKnown
-        return
+    to found: BlobStore.UsageEstimate, removed: BlobStore.UsageEstimate, since start: CounterReading,
+    settling settle: () throws -> Bool
+  ) rethrows {
+    let areKnown = countersAreKnown
+    func corrections() -> [(place: ControlLayout.Counter, delta: Int64)] {
+      guard let end = counterReading() else { return [] }
+      let added = end.added - start.added
+      let removedByOthers = added - (end.present - (start.present - removed))
+      func correction(
+        of value: KeyPath<BlobStore.UsageEstimate, Int64>, at place: ControlLayout.Counter
+      ) -> (ControlLayout.Counter, Int64)? {
+        let (now, most) = (end.present[keyPath: value], found[keyPath: value] &+ added[keyPath: value])
+        let least = found[keyPath: value] &- removedByOthers[keyPath: value]
+        return now == most || areKnown && least <= now && now <= most ? nil : (place, most &- now)
       }
-      counter(place.present) { _ = $0.wrappingAdd(most &- now, ordering: .relaxed) }
+      return [
+        correction(of: \.records, at: .records), correction(of: \.bytes, at: .bytes),
+        correction(of: \.lockedRecords, at: .lockedRecords), correction(of: \.lockedBytes, at: .lockedBytes),
+      ].compactMap(\.self)
     }
-    correct(\.records, at: .records)
-    correct(\.bytes, at: .bytes)
-    correct(\.lockedRecords, at: .lockedRecords)
-    correct(\.lockedBytes, at: .lockedBytes)
-    guard !mustStayUnknown else { return }
-    counter(ControlLayout.countersAreKnownOffset) { $0.store(1, ordering: .releasing) }
+    if areKnown, corrections().isEmpty { return }
+    let isSettled = try start.isSettled && settle()
+    guard areKnown || isSettled else { return }
+    for (place, delta) in corrections() where delta > 0 || isSettled {
+      counter(place.present) { _ = $0.wrappingAdd(delta, ordering: .relaxed) }
+    }
+    if isSettled { counter(ControlLayout.countersAreKnownOffset) { $0.store(1, ordering: .releasing) } }
   }
 }
 
