@@ -115,7 +115,8 @@ extension MappingHazard {
   fileprivate var reason: String {
     switch self {
     case .incoherent: "a network file system"
-    case .needsRoom, .readsNeedRoom: "the file system needs room to change what is mapped, and a full one would end the process"
+    case .needsRoom, .readsNeedRoom:
+      "the file system needs room to change what is mapped, and a full one would end the process"
     }
   }
 }
