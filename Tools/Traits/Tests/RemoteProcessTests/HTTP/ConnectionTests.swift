@@ -10,11 +10,12 @@ import Testing
   @Test(arguments: ProxiedEngine.available) func R10_oneConnectionServesAll(_ fixture: ProxiedEngine) async throws {
     let proxy = try FaultProxy(to: try await fixture.server())
     let engine = try await fixture.engine(proxy.port)
+    let start = ContinuousClock.now
     try await use(engine)
+    let closings = Int(start.duration(to: .now) / .seconds(10))
     await engine.close()
-    // 35 requests share these connections. On a slow machine there are several, because a connection is closed after
-    // ten idle seconds.
-    #expect((1..<35).contains(proxy.connectionCount))
+    // 35 requests share these connections. A connection is closed after ten idle seconds, which pass on a busy machine.
+    #expect((1...5 + closings).contains(proxy.connectionCount))
   }
 
   /// R11: a server that disconnects during an upload does not end the process by SIGPIPE.
