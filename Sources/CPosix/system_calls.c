@@ -18,6 +18,8 @@
 #endif
 
 #if defined(__linux__)
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
@@ -294,6 +296,58 @@ int blob_allocate_range(int descriptor, int64_t offset, int64_t length) {
 #endif
 }
 
+#if defined(__linux__)
+// Returns whether a range consists of blocks that no other file shares.
+static int owns_range(int descriptor, uint64_t offset, uint64_t end) {
+  enum { extent_count = 16 };
+  union {
+    struct fiemap map;
+    char bytes[sizeof(struct fiemap) + extent_count * sizeof(struct fiemap_extent)];
+  } request;
+  while (offset < end) {
+    memset(&request, 0, sizeof request);
+    request.map.fm_start = offset;
+    request.map.fm_length = end - offset;
+    request.map.fm_extent_count = extent_count;
+    if (ioctl(descriptor, FS_IOC_FIEMAP, &request) == -1 || request.map.fm_mapped_extents == 0) return 0;
+    for (uint32_t index = 0; index < request.map.fm_mapped_extents; index++) {
+      const struct fiemap_extent *extent = &request.map.fm_extents[index];
+      uint64_t extent_end = extent->fe_logical + extent->fe_length;
+      if (extent->fe_logical > offset || extent_end <= offset || (extent->fe_flags & FIEMAP_EXTENT_SHARED)) return 0;
+      offset = extent_end;
+    }
+  }
+  return 1;
+}
+#endif
+
+int blob_own_range(int descriptor, int64_t offset, int64_t length) {
+#if defined(FALLOC_FL_UNSHARE_RANGE)
+  int result = fallocate(descriptor, FALLOC_FL_UNSHARE_RANGE, offset, length);
+  if (result == -1 && (errno == EOPNOTSUPP || errno == EINVAL)) result = fallocate(descriptor, 0, offset, length);
+  if (result == 0 || (errno != ENOSPC && errno != EDQUOT)) return result;
+  // XFS reserves room for the call although no block is missing.
+  int error = errno;
+  if (owns_range(descriptor, (uint64_t)offset, (uint64_t)(offset + length))) return 0;
+  errno = error;
+  return -1;
+#else
+  errno = EOPNOTSUPP;
+  return -1;
+#endif
+}
+
+int blob_is_hole(int descriptor, int64_t offset) {
+#if defined(SEEK_DATA)
+  off_t data = lseek(descriptor, offset, SEEK_DATA);
+  if (data != -1) return data != offset;
+  // There is no data after the offset.
+  return errno == ENXIO;
+#else
+  return 0;
+#endif
+}
+
 int blob_punch_hole(int descriptor, int64_t offset, int64_t length) {
 #if defined(__APPLE__)
   fpunchhole_t hole = {.fp_offset = offset, .fp_length = length};
@@ -330,6 +384,8 @@ int blob_mapping_hazard(int descriptor) {
     case 0xF2F52010:  // F2FS
     case 0x3434:      // NILFS
       return BLOB_MAPPING_NEEDS_ROOM;
+    case 0x01021994:  // tmpfs
+      return BLOB_MAPPING_READS_NEED_ROOM;
     default:
       return 0;
   }

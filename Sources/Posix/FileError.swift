@@ -38,7 +38,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
   case rename, renameNoReplace, renameExchange, link, linkUnnamed, unlink
   case makeDirectory, removeDirectory, listDirectory
   case setPermissions, setOwner, lock, lockByte, unlockByte, askForLock, lease
-  case volumeStatus, allocate, allocateRange, reserve, punchHole, map, readAttribute, listAttributes
+  case volumeStatus, allocate, allocateRange, findData, reserve, punchHole, map, readAttribute, listAttributes
   case workingDirectory, pipe, poll, writeTrigger
   // Steps in shared memory, which a test can intercept like system calls.
   case takeStripe, freeStripe, announce, exchangeEntry, markDead, growIndex
@@ -68,6 +68,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
     case .volumeStatus: "fstatvfs(3)"
     case .allocate: "posix_fallocate(3)"
     case .allocateRange, .reserve, .punchHole: "fallocate(2)"
+    case .findData: "lseek(2)"
     case .map: "mmap(2)"
     case .readAttribute: "fgetxattr(2)"
     case .listAttributes: "flistxattr(2)"

@@ -49,7 +49,8 @@ import Testing
       ("traffic", ControlLayout.trafficOffset), ("packIndex", ControlLayout.packIndexOffset),
       ("packSequence", ControlLayout.packSequenceOffset),
       ("stripesWithoutFiles", ControlLayout.stripesWithoutFilesOffset),
-      ("packs", Int(ControlLayout.packByte.lowerBound)),
+      ("packs", Int(ControlLayout.packByte.lowerBound)), ("pages", Int(ControlLayout.fillingByte.lowerBound)),
+      ("secret", ControlLayout.secretOffset),
       ("notedPasses", ControlLayout.passesNotedOffset),
       ("generations", ControlLayout.generationsOffset), ("marks", ControlLayout.marksOffset),
       ("stripes", Int(ControlLayout.stripeBytes.lowerBound)),
@@ -81,7 +82,7 @@ import Testing
   /// The fields are adjacent, except for documented gaps.
   @Test func theLayoutIsWhole() throws {
     let fields = try Self.rows().filter {
-      !["stripes", "collector", "packs", "productions", "sessionBytes"].contains($0.key)
+      !["stripes", "collector", "packs", "pages", "productions", "sessionBytes"].contains($0.key)
     }
     .values.sorted {
       $0.offset < $1.offset

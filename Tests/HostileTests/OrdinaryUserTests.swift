@@ -42,7 +42,8 @@ import Testing
         } catch {
           sight = .error("\(error)")
         }
-        return (sight, plan.calls.map(\.kind))
+        // On tmpfs, the page of the key's generation is a hole, because the record was planted.
+        return (sight, plan.calls.map(\.kind).filter { $0 != .findData })
       }
     }
     return try #require(found, "it hangs").map { (sight: $0.0, calls: $0.1) }

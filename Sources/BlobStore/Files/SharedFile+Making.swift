@@ -60,8 +60,9 @@ extension SharedFile {
     _ format: Format, in subdirectory: OpenSubdirectory, _ ownership: FileOwnership, names: TemporaryNames
   ) throws -> FileDraft {
     let temporary = try FileDraft(in: subdirectory, of: ownership, names: names, as: .control)
-    try temporary.file.allocate(byteCount: Int64(format.byteCount))
     // Allocated bytes that were not written read as zeros, and cost no write.
+    try temporary.file.allocate(byteCount: Int64(format.isSparse ? SparsePages.pageByteCount : format.byteCount))
+    if format.isSparse { try temporary.file.truncate(to: Int64(format.byteCount)) }
     let words = format.firstWords()
     try temporary.file.write(unsafe words.span.bytes, at: 0)
     return temporary

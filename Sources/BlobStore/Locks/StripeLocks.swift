@@ -91,6 +91,12 @@ final class StripeLocks: Sendable {
         guard let directory = try lockedRoot(open) else { return nil }
         return try judge(KeyHold(digest, stripe, nil, .root(directory)), nil, open, isChange: makesControlFile)
       }
+      do {
+        try control.allocate(forChangeOf: digest)
+      } catch {
+        guard !makesControlFile, error.isLackOfRoom else { throw error }
+        return nil
+      }
       if sharing == .exclusive {
         return try judge(KeyHold(digest, stripe, control, .none), control, open, isChange: makesControlFile)
       }
@@ -198,7 +204,8 @@ extension StripeLocks {
 
   /// Runs a closure while no record changes, or returns `nil` if a change is in progress.
   func whileNothingChanges<Result>(in control: ControlFile, _ body: () throws -> Result) throws -> Result? {
-    try table.withAll { sharing == .exclusive ? try body() : try control.withAllWords(body) }
+    try control.allocateStripes()
+    return try table.withAll { sharing == .exclusive ? try body() : try control.withAllWords(body) }
   }
 }
 

@@ -98,7 +98,8 @@ extension OpenRoot {
     } catch let error as BlobStoreError where error.code == .foreignFile {
       return false
     }
-    return try !hasRecordsOrOtherFiles() && directory.status(of: packs) == nil && directory.mappingHazard() == nil
+    return try !hasRecordsOrOtherFiles() && directory.status(of: packs) == nil
+      && directory.mappingHazard()?.preventsMapping != true
   }
 }
 

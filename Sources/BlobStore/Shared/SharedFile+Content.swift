@@ -15,8 +15,8 @@ extension SharedFile {
         path: directory.path.appending(format.name))
     case .regular(let file, let status):
       switch try Content(of: file, status, format, ownership, for: access) {
-      case .current(let map):
-        return SharedFile(format, file, status, ownership, map: map, for: access, isDamaged: false)
+      case .current(let map, let pages):
+        return SharedFile(format, file, status, ownership, map: map, pages, for: access, isDamaged: false)
       case .locksOnly(let reason, let level):
         logger.log(level: level, "\(file.location.path): \(format.loss): \(reason)")
         return SharedFile(format, file, status, ownership, map: nil, isDamaged: false)
@@ -33,7 +33,7 @@ extension SharedFile {
   }
 
   enum Content: ~Copyable {
-    case current(MappedFile)
+    case current(MappedFile, SparsePages?)
     /// A file that no process can map.
     case locksOnly(reason: String, level: Logger.Level = .warning)
     /// A file of a later version of this library, which may use other locks.
@@ -54,7 +54,8 @@ extension SharedFile {
         self = .locksOnly(reason: "\(distrust)", level: ownership.isSharedByStrangers ? .notice : .warning)
         return
       }
-      if let hazard = try file.mappingHazard() {
+      let hazard = try file.mappingHazard()
+      if let hazard, hazard.preventsMapping {
         self = .locksOnly(reason: hazard.reason, level: hazard == .needsRoom ? .info : .warning)
         return
       }
@@ -72,15 +73,39 @@ extension SharedFile {
         self = .damaged()
         return
       }
+      guard access != .readWrite || !format.hasOneName || status.linkCount <= 1 else {
+        self = .damaged(reason: "another hard link leads to it, so another directory may use it too")
+        return
+      }
       guard !isOutgrown else {
         self = .damaged(reason: "more users may write to it than to the directory, or might once")
         return
       }
       do {
-        self = .current(try file.map(byteCount: format.byteCount, isWritable: access == .readWrite))
+        let zeros = try hazard == .readsNeedRoom && format.isSparse ? file.mapZeros(byteCount: format.byteCount) : nil
+        let pages = format.isSparse ? SparsePages(byteCount: format.byteCount, zeros: zeros) : nil
+        if access == .readWrite { try Self.own(file, format, pages) }
+        self = .current(try file.map(byteCount: format.byteCount, isWritable: access == .readWrite), pages)
       } catch {
-        guard error.errno == .operationNotSupportedByDevice || error.errno == .invalidArgument else { throw error }
-        self = .locksOnly(reason: "the file system cannot map files")
+        if error.isLackOfRoom {
+          self = .locksOnly(reason: "the volume is full, and this file is a copy that needs room to be changed")
+        } else if error.errno == .operationNotSupportedByDevice || error.errno == .invalidArgument {
+          self = .locksOnly(reason: "the file system cannot map files")
+        } else {
+          throw error
+        }
+      }
+    }
+
+    /// Allocates what is written to without further checks, because a copy may have holes, or share its blocks with the
+    /// original file.
+    private static func own(
+      _ file: borrowing OpenFile, _ format: Format, _ pages: SparsePages?
+    ) throws(FileError) {
+      if let pages {
+        try pages.allocate(0, of: file, locking: format.fillingByte)
+      } else {
+        _ = try file.own(0..<Int64(format.byteCount))
       }
     }
   }
@@ -90,7 +115,8 @@ extension MappingHazard {
   fileprivate var reason: String {
     switch self {
     case .incoherent: "a network file system"
-    case .needsRoom: "the file system needs room to change what is mapped, and a full one would end the process"
+    case .needsRoom, .readsNeedRoom:
+      "the file system needs room to change what is mapped, and a full one would end the process"
     }
   }
 }

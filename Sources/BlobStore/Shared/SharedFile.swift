@@ -12,6 +12,10 @@ final class SharedFile: Sendable {
   private let file: OpenFile
   /// The mapped memory, or `nil` if the file could not be mapped. Locks do not need it.
   private let map: MappedFile?
+  /// The pages of a sparse file, or `nil` if every page is allocated, or none is mapped.
+  private let pages: SparsePages?
+  /// A Boolean value that indicates whether holes must not be read through the mapping.
+  private let readsNeedRoom: Bool
   private let access: FileAccess
   /// A Boolean value that indicates whether the next change must replace the file. Its locks are valid until then.
   let isDamaged: Bool
@@ -23,7 +27,7 @@ final class SharedFile: Sendable {
 
   init(
     _ format: Format, _ file: consuming OpenFile, _ status: Stat, _ ownership: FileOwnership,
-    map: consuming MappedFile?, for access: FileAccess = .readWrite, isDamaged: Bool
+    map: consuming MappedFile?, _ pages: SparsePages? = nil, for access: FileAccess = .readWrite, isDamaged: Bool
   ) {
     let permissions = status.permissions.withoutReaders
     owners = ownership.owners
@@ -33,6 +37,8 @@ final class SharedFile: Sendable {
     self.format = format
     self.file = file
     self.map = map
+    self.pages = pages
+    readsNeedRoom = pages?.readsNeedRoom == true
     self.access = access
     self.isDamaged = isDamaged
   }
@@ -119,11 +125,24 @@ extension SharedFile {
 
   func willStep(_ step: SystemCall) throws(FileError) { try file.willStep(step) }
 
-  /// Calls a closure with a word of a mapped file. The closure must not write if the file is only readable.
+  /// Calls a closure with a word of a mapped file. The closure must not write if the file is only readable, or if the
+  /// word's page is not allocated (`allocate`).
   func withWord<Word: AtomicRepresentable, Result>(
     at offset: Int, as type: Word.Type, _ body: (borrowing Atomic<Word>) -> Result
   ) -> Result {
-    map!.withWord(at: offset, as: type, body)
+    if readsNeedRoom, pages!.isHole(offset, of: file) {
+      return pages!.zeros!.withWord(at: offset, as: type, body)
+    }
+    return map!.withWord(at: offset, as: type, body)
+  }
+
+  /// Allocates the page of a word of a sparse file that is mapped, before the first write to it by this process
+  /// (`SparsePages.allocate`).
+  ///
+  /// - Returns: `true` if the page was not known to be allocated.
+  @discardableResult
+  func allocate(_ offset: Int) throws(FileError) -> Bool {
+    try pages!.allocate(offset, of: file, locking: format.fillingByte)
   }
 
   func prefetch(at offset: Int) { map!.prefetch(at: offset) }
@@ -146,10 +165,17 @@ extension SharedFile {
     /// The number of mapped bytes, which is the size of the file unless `mayBeLonger`.
     let byteCount: Int
     var mayBeLonger = false
+    /// A Boolean value that indicates whether pages of the file are allocated as they are needed.
+    var isSparse = false
+    /// A Boolean value that indicates whether the next change replaces a file with another hard link, which another
+    /// directory may use.
+    var hasOneName = false
     /// The bytes that a change may lock. A process must lock all of them to replace a damaged file.
     let lockedBytes: Range<Int64>
     /// Additional bytes that sessions lock, though not for a change.
     var sharedBytes: Range<Int64> = 0..<0
+    /// The byte that is locked to allocate a page of a sparse file by writing it.
+    var fillingByte: Range<Int64> = 0..<0
     /// Returns the first words of a new file, beginning with magic and version.
     let firstWords: @Sendable () -> [UInt64]
 

@@ -99,6 +99,17 @@ int blob_reserve(int descriptor, int64_t length);
 /// not change, because two processes that call ftruncate(2) could cut off each other's bytes.
 int blob_allocate_range(int descriptor, int64_t offset, int64_t length);
 
+/// Gives a range of a file blocks of its own: FALLOC_FL_UNSHARE_RANGE of fallocate(2), which also allocates holes, or
+/// fallocate(2) without flags where the file system shares no blocks between files. On a full volume, a range that needs
+/// no blocks is recognized by FS_IOC_FIEMAP of ioctl_fiemap(2).
+///
+/// Existing bytes stay. Fails with EOPNOTSUPP on Darwin, whose F_PREALLOCATE allocates no blocks before the end of a file.
+int blob_own_range(int descriptor, int64_t offset, int64_t length);
+
+/// Returns 1 if an offset of a file is in a hole, and 0 if it is not, or if the file system does not tell: lseek(2) with
+/// SEEK_DATA.
+int blob_is_hole(int descriptor, int64_t offset);
+
 /// Frees the blocks of a range, which then reads as zeros: FALLOC_FL_PUNCH_HOLE of fallocate(2); F_PUNCHHOLE on Darwin.
 int blob_punch_hole(int descriptor, int64_t offset, int64_t length);
 
@@ -116,6 +127,9 @@ ssize_t blob_list_attributes(int descriptor, char *names, size_t size);
 
 /// The hazard that writes go to new blocks, so that a write to a mapping raises SIGBUS on a full volume.
 #define BLOB_MAPPING_NEEDS_ROOM 2
+
+/// The hazard that even a read of a hole through a mapping takes room, and raises SIGBUS if there is none: tmpfs.
+#define BLOB_MAPPING_READS_NEED_ROOM 3
 
 /// Returns the hazard of sharing a file through a mapping on its file system.
 ///

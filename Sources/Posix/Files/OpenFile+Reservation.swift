@@ -22,6 +22,26 @@ extension OpenFile {
     try change(range, by: .allocateRange, blob_allocate_range)
   }
 
+  /// Gives a range blocks of its own, or returns `false` if this is not supported.
+  ///
+  /// A write through a mapping to such a range then never finds the volume full, which would raise a signal. The range
+  /// may be a hole, or share its blocks with a copy of the file. Existing bytes are preserved.
+  package borrowing func own(_ range: Range<Int64>) throws(FileError) -> Bool {
+    try change(range, by: .allocateRange, blob_own_range)
+  }
+
+  /// Returns whether an offset is in a hole, or `false` where the file system does not tell.
+  ///
+  /// A block that was allocated and not written may count as a hole. System call: `lseek(2)`.
+  package borrowing func isHole(at offset: Int64) throws(FileError) -> Bool {
+    var answer: CInt = 0
+    try perform(.findData) {
+      answer = blob_is_hole($0, offset)
+      return 0
+    }
+    return answer != 0
+  }
+
   /// Deallocates the blocks of a range, which then reads as zeros, or returns `false` if this is not supported.
   ///
   /// - Parameter range: A range of whole pages, because some systems deallocate only these.

@@ -204,15 +204,23 @@ package struct OpenFile: ~Copyable, Sendable {
     return unsafe MappedFile(adopting: try map(byteCount, protection), byteCount: byteCount)
   }
 
+  /// Maps zeros in place of the file, for reading. They take no memory of their own.
+  package func mapZeros(byteCount: Int) throws(FileError) -> MappedFile {
+    unsafe MappedFile(adopting: try map(byteCount, PROT_READ, isZeros: true), byteCount: byteCount)
+  }
+
   /// Maps the start of the file for reading. The file may be shorter, and grow.
   package func mapForReading(byteCount: Int) throws(FileError) -> MappedBytes {
     unsafe MappedBytes(adopting: try map(byteCount, PROT_READ), byteCount: byteCount)
   }
 
-  private func map(_ byteCount: Int, _ protection: CInt) throws(FileError) -> UnsafeMutableRawPointer {
+  private func map(
+    _ byteCount: Int, _ protection: CInt, isZeros: Bool = false
+  ) throws(FileError) -> UnsafeMutableRawPointer {
+    let flags = isZeros ? MAP_PRIVATE | MAP_ANON : MAP_SHARED
     var base: UnsafeMutableRawPointer?
     try files.perform(.map, location) {
-      unsafe base = mmap(nil, byteCount, protection, MAP_SHARED, descriptor, 0)
+      unsafe base = mmap(nil, byteCount, protection, flags, isZeros ? -1 : descriptor, 0)
       return unsafe base == MAP_FAILED ? -1 : 0
     }
     return unsafe base!
@@ -244,6 +252,11 @@ package enum MappingHazard: CInt, Sendable {
   case incoherent = 1
   /// A copy-on-write file system, on which a write to a mapping ends the process when the volume is full.
   case needsRoom = 2
+  /// A file system in memory, on which even a read of a hole through a mapping ends the process when it is full.
+  case readsNeedRoom = 3
+
+  /// A Boolean value that indicates whether files cannot be shared through a mapping at all.
+  package var preventsMapping: Bool { self != .readsNeedRoom }
 }
 
 package enum SyncLevel: Sendable {

@@ -17,6 +17,9 @@ package enum CurrentProcess {
 
   package static var identifier: Int32 { getpid() }
 
+  /// The size of a page of memory in bytes, which the kernel maps and writes as a whole.
+  package static let memoryPageByteCount = Int(sysconf(CInt(_SC_PAGESIZE)))
+
   package static var openFileLimit: Int? {
     let limit = sysconf(CInt(_SC_OPEN_MAX))
     return limit < 0 ? nil : limit

@@ -1,9 +1,10 @@
 import BlobRecord
-import BlobStore
 import Foundation
 import Posix
 import TestSupport
 import Testing
+
+@testable import BlobStore
 
 /// Each operation makes exactly the system calls that Spec/Performance.md lists, in that order.
 @Suite struct SystemCallTests {
@@ -16,6 +17,8 @@ import Testing
     var rootMode: mode_t = 0o700
     /// A Boolean value that indicates whether the store has not done anything before.
     var isNew = false
+    /// A Boolean value that indicates whether the process has not written to the key's pages of the control file before.
+    var isFirstOfPages = false
     var change: @Sendable (inout BlobStore.Configuration) -> Void = { _ in }
     var prepare: @Sendable (BlobStore) throws -> Void = { _ in }
     let run: @Sendable (BlobStore) throws -> Void
@@ -81,6 +84,8 @@ import Testing
     Scenario(name: "lock, unlock", run: { _ = try $0.lock("key") }),
     Scenario(name: "lock, exclusive", change: { $0.access.sharing = .exclusive }, run: { _ = try $0.lock("key") }),
     Scenario(name: "store, new", run: { try $0.store(payload, for: "kept") }),
+    Scenario(
+      name: "store, new, the first of its pages", isFirstOfPages: true, run: { try $0.store(payload, for: "kept") }),
     Scenario(name: "store, replaced", run: { try $0.store(payload, for: "key") }),
     Scenario(
       name: "load, with extended data",
@@ -238,6 +243,12 @@ import Testing
     _ = try store.unlock("key")
     // The next change opens the subdirectory.
     _ = try store.remove("keel")
+    if !scenario.isFirstOfPages {
+      let control = try #require(try store.core.controlFiles.found(in: store.core.root.openedOrMade()))
+      for key: BlobKey in ["key", "kept", "kept out", "absent"] {
+        try control.allocate(forChangeOf: store.core.path(for: key).digest)
+      }
+    }
     cache.clock.advance(by: 1)
     let user = try scenario.isNew ? open() : store
     _ = trace.take()

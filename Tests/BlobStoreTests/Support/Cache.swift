@@ -16,8 +16,9 @@ struct Cache {
   let root: FilePath
   let clock: ManualClock
 
-  init(_ root: FilePath = "cache", clock: ManualClock = ManualClock()) throws {
-    outside = try TemporaryDirectory()
+  /// - Parameter inMemory: A Boolean value that indicates whether the cache is on tmpfs, where there is one.
+  init(_ root: FilePath = "cache", clock: ManualClock = ManualClock(), inMemory: Bool = false) throws {
+    outside = try TemporaryDirectory(inMemory: inMemory)
     self.root = outside.path.appending(root.components)
     self.clock = clock
   }

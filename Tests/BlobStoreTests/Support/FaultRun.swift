@@ -274,6 +274,10 @@ extension FaultRun {
     if [.close, .unlockByte, .freeStripe].contains(call.kind) || errno == .interrupted || call.isBusy(errno) {
       return true
     }
+    // A page of the control file that may be no hole is read.
+    if call.kind == .findData { return true }
+    // Without a page for its mark, the next collection walks the subdirectory again.
+    if case .collect = operation, call.kind == .allocateRange, call.path == root.appending(".blobcache") { return true }
     // If a file cannot be recycled, one is created or unlinked. The lookup of a leased file is repeated.
     if call.kind == .lease || call.path.string.hasPrefix(root.appending(".recycled").string) { return true }
     // Where unnamed files cannot be linked, files have a name from the start.

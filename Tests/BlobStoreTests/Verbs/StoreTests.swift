@@ -341,6 +341,8 @@ import Testing
     let source = cache.outside.path.appending("source")
     let bytes = payload((1 << 20) + 1)
     try bytes.write(to: URL(filePath: source.string))
+    try store.store(payload(1), for: "first")
+    _ = trace.take()
     try store.store(contentsOf: source, for: "key")
     #expect(trace.count(.reserve) == 1 && trace.count(.truncate) == 0)
     #expect(try store.load("key")?.payload == bytes)
@@ -358,7 +360,7 @@ import Testing
     try bytes.write(to: URL(filePath: source.string))
     let error = expect(.fileSystem) { try store.store(contentsOf: source, for: "key") }
     #expect(error?.errno == .noSpace && error?.systemCall == "fallocate(2)")
-    #expect(try cache.files() == ["ke/key"])
+    #expect(try cache.files() == ["fi/first", "ke/key"])
   }
 
   /// M6: if a collection frees no space, the store is not tried again.

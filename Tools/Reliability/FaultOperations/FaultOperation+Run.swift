@@ -80,13 +80,35 @@ extension FaultOperation {
     }
   }
 
-  /// Touches an absent key whose stripe only this process uses. Failures do not concern the operation.
+  /// Touches an absent key that only this process uses. Failures do not concern the operation.
   private func warmUp(_ store: BlobStore) {
     switch self {
-    case .store, .storePieces, .storeVisibly: break
-    default: return
+    case .store(let key, _, _), .storePieces(let key, _, _), .storeVisibly(let key, _, _):
+      _ = try? store.touch(BlobKey(Self.ownKey(besides: key)))
+    default: break
     }
-    _ = try? store.touch(BlobKey("nobody's \(CurrentProcess.identifier)"))
+  }
+
+  /// Returns a key of this process whose pages of the control file are not those of another key. The other key's pages
+  /// are then allocated by the operation, so the number of its calls does not depend on the process.
+  private static func ownKey(besides other: String) -> String {
+    let others = pages(of: other)
+    var number = 0
+    while true {
+      let key = "of-\(CurrentProcess.identifier)-\(number)"
+      if pages(of: key).isDisjoint(with: others) { return key }
+      number += 1
+    }
+  }
+
+  /// The pages of the control file that a change of a key writes to, if the file name is the key.
+  private static func pages(of key: String) -> Set<Int> {
+    let digest = NameDigest.digest(ofFileName: key)
+    let offsets = [
+      ControlLayout.stripeOffset(ControlLayout.stripe(of: digest)), ControlLayout.generationOffset(of: digest),
+    ]
+    // No page of memory is larger.
+    return Set(offsets.map { $0 / 65536 })
   }
 
   public func run(_ store: BlobStore) -> OperationResult {

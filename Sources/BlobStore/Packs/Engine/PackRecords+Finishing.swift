@@ -64,7 +64,7 @@ extension PackRecords {
       let path = core.layout(of: open).path(ofFileName: fileName)
     else { return }
     // Whichever record becomes current, loads may have found the other one since the interruption.
-    let change = hold.beginChange(ofOther: path.digest)
+    let change = try hold.beginChange(ofOther: path.digest)
     defer { hold.endChange(ofOther: change) }
     while true {
       if !packs.isInForce { try follow() }

@@ -42,7 +42,7 @@ extension PackFile {
           .laterVersion, "version \(version) of a pack is later than this program; use the version that made it",
           path: path)
       case .damaged(let reason): throw BlobStoreError.damagedPack(at: path, reason)
-      case .current(let head):
+      case .current(let head, _):
         let found = try PackHeader(of: file)
         if let flaw = found.flaw(number: number, identifier: identifier) {
           throw BlobStoreError.damagedPack(at: path, flaw)

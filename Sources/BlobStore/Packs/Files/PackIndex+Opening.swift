@@ -29,7 +29,7 @@ extension PackIndex {
       case .locksOnly(let reason, _): return .unusable(reason: reason)
       case .later(let version): return .unusable(reason: "version \(version) of it is later than this program")
       case .damaged(let reason): return .damaged(reason: reason)
-      case .current(let map):
+      case .current(let map, _):
         return PackIndex(map, bucketCount: bucketCount, identity).map(Opened.index) ?? .damaged(reason: "damaged")
       }
     }

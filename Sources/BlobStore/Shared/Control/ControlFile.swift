@@ -36,8 +36,9 @@ final class ControlFile: Sendable {
 
   static let format = SharedFile.Format(
     name: name, title: "the control file", loss: "no generations and no counters", magic: ControlLayout.magic,
-    version: ControlLayout.version, byteCount: ControlLayout.byteCount,
+    version: ControlLayout.version, byteCount: ControlLayout.byteCount, isSparse: true, hasOneName: true,
     lockedBytes: ControlLayout.collectorByte..<ControlLayout.collectorByte + 1, sharedBytes: ControlLayout.stripeBytes,
+    fillingByte: ControlLayout.fillingByte,
     firstWords: {
       // The sum of this random base and a count is a generation, so that a memory tier never accepts the generations
       // of an older file. The base has 62 bits, which leaves room for the counts.
@@ -45,6 +46,7 @@ final class ControlFile: Sendable {
       words[ControlLayout.magicOffset / 8] = ControlLayout.magic
       words[ControlLayout.versionOffset / 8] = ControlLayout.version
       words[ControlLayout.generationBaseOffset / 8] = UInt64.random(in: 0..<1 << 62) & ~1
+      for word in 0..<2 { words[ControlLayout.secretOffset / 8 + word] = .random(in: 0 ... .max) }
       return words
     })
 }
@@ -65,6 +67,35 @@ extension ControlFile {
   /// Returns `true` only once, so that a process that cannot open the file of uses creates it only once.
   func mayMakeUses() -> Bool {
     !hasMadeUses.load(ordering: .relaxed) && !hasMadeUses.exchange(true, ordering: .relaxed)
+  }
+}
+
+// MARK: - Pages
+
+extension ControlFile {
+  /// Allocates the pages that a change of a key writes to, before the key's stripe is taken.
+  ///
+  /// System calls: none, or `fallocate(2)` for each page to which this process has not written.
+  func allocate(forChangeOf digest: UInt64) throws(FileError) {
+    guard isMapped else { return }
+    try allocateGeneration(of: digest)
+    try allocateStripe(ControlLayout.stripe(of: digest))
+  }
+
+  func allocateGeneration(of digest: UInt64) throws(FileError) {
+    try file.allocate(ControlLayout.generationOffset(of: digest))
+  }
+
+  /// Allocates the pages of all stripes.
+  func allocateStripes() throws(FileError) {
+    for stripe in 0..<ControlLayout.stripeCount { try allocateStripe(stripe) }
+  }
+
+  private func allocateStripe(_ stripe: Int) throws(FileError) {
+    guard try file.allocate(ControlLayout.stripeOffset(stripe)) else { return }
+    // A page without held stripes would consist of zeros, which a sparse copy would turn into a hole. Then nothing could
+    // be removed from a copy on a full volume.
+    setWord(1, at: ControlLayout.firstStripeOffset(stripe))
   }
 }
 

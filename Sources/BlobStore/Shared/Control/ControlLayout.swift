@@ -2,12 +2,15 @@
 package enum ControlLayout {
   /// The bytes `BLOBCTL` and a zero, as a little-endian integer.
   package static let magic: UInt64 = 0x004C_5443_424F_4C42
-  package static let version: UInt64 = 4
+  package static let version: UInt64 = 5
 
   package static let magicOffset = 0
   package static let versionOffset = 8
   /// The random, even base that is added to each generation.
   package static let generationBaseOffset = 16
+
+  /// Two random words that are reserved for a placement of names that nobody can predict.
+  package static let secretOffset = 24
 
   // The hint: whether it is set; default expiration in seconds; size limit in bytes, or 0; naming; arrangement.
   package static let hintOffsets = [64, 72, 80, 88, 96]
@@ -147,6 +150,9 @@ package enum ControlLayout {
   /// The byte that a process locks to create a new or larger index of the packs.
   package static let packByte = collectorByte + 1..<collectorByte + 2
 
+  /// The byte that a process locks to allocate a page by writing zeros, where the system cannot allocate ranges.
+  package static let fillingByte = collectorByte + 2..<collectorByte + 3
+
   package static let lockedBytes = stripeBytes.lowerBound..<(collectorByte + 1)
 
   /// The first of the bytes that indicate, if locked, that the process of a session is alive.
@@ -171,6 +177,9 @@ package enum ControlLayout {
     let byte = Int64(stripe(of: digest))
     return byte..<(byte + 1)
   }
+
+  /// A word of a stripe that is 1 if the stripe was the first of its page, so that a copy keeps the page allocated.
+  package static func firstStripeOffset(_ stripe: Int) -> Int { stripeOffset(stripe) + 24 }
 
   package static func stripeOffset(_ stripe: Int) -> Int { stripesOffset + stripe * stripeByteCount }
 

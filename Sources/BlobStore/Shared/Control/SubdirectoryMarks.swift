@@ -76,6 +76,12 @@ struct SubdirectoryMarks {
   func open(_ name: String, _ status: Stat, systemTime: Int64) -> Mark? {
     let tag = Self.tag(name)
     let candidates = slots(of: tag)
+    do {
+      try control.file.allocate(Self.offset(.tag, candidates.lowerBound))
+    } catch {
+      // On a full volume, the next collection walks the subdirectory again.
+      return nil
+    }
     let slot =
       candidates.first { word(.tag, $0) == tag } ?? candidates.first { word(.tag, $0) == 0 }
       ?? candidates.lowerBound + Int(UInt64(bitPattern: tag) >> 62)
@@ -131,6 +137,14 @@ extension RecordHeader {
 }
 
 extension SubdirectoryMarks {
+  /// Allocates the page of a subdirectory's marks if there are any. A slot without a mark is not lowered, because its
+  /// page may be a hole, and no collection relies on a mark that is opened during the change.
+  static func prepareToLower(_ control: ControlFile, _ subdirectory: String) throws(FileError) {
+    let slots = slotNumbers(of: tag(subdirectory))
+    guard slots.contains(where: { control.word(at: offset(.tag, $0)) != 0 }) else { return }
+    try control.file.allocate(offset(.tag, slots.lowerBound))
+  }
+
   static func lower(_ control: ControlFile, _ subdirectory: String, _ header: RecordHeader) {
     // Lowers all slots that may be the subdirectory's, because a mark that is too low costs only a walk.
     for slot in slotNumbers(of: tag(subdirectory)) {
@@ -173,6 +187,7 @@ extension SubdirectoryMarks {
   private func lower(_ word: Word, _ slot: Int, _ value: Int64) { Self.lower(control, word, slot, value) }
 
   private static func lower(_ control: ControlFile, _ word: Word, _ slot: Int, _ value: Int64) {
+    guard control.word(at: offset(.tag, slot)) != 0 else { return }
     control.counter(offset(word, slot)) { current in
       // The value is almost always low enough already, and reading it shares the cache line.
       guard current.load(ordering: .sequentiallyConsistent) > value else { return }
@@ -186,17 +201,18 @@ extension ControlFile {
   ///
   /// A mark that was opened before is lowered, and the counted change prevents new marks. The walk of a mark that is
   /// opened later reads the new header.
-  func loweringMarks(of subdirectory: String, for header: RecordHeader, _ change: () throws -> Void) rethrows {
+  func loweringMarks(of subdirectory: String, for header: RecordHeader, _ change: () throws -> Void) throws {
     try countingChange(of: subdirectory, change) { SubdirectoryMarks.lower(self, subdirectory, header) }
   }
 
   /// Makes a file longer, and invalidates its mark, because marks contain sizes and the change time does not show it.
-  func endingMarks(of subdirectory: String, _ change: () throws -> Void) rethrows {
+  func endingMarks(of subdirectory: String, _ change: () throws -> Void) throws {
     try countingChange(of: subdirectory, change) { SubdirectoryMarks.end(self, subdirectory) }
   }
 
-  private func countingChange(of subdirectory: String, _ change: () throws -> Void, lower: () -> Void) rethrows {
+  private func countingChange(of subdirectory: String, _ change: () throws -> Void, lower: () -> Void) throws {
     guard isMapped, !subdirectory.isEmpty else { return try change() }
+    try SubdirectoryMarks.prepareToLower(self, subdirectory)
     headerChangesHere.wrappingAdd(1, ordering: .sequentiallyConsistent)
     addHeaderChanges(1)
     defer {

@@ -73,14 +73,16 @@ extension KeyHold {
   }
 
   /// Begins such a change for another key of the stripe, which a dead process has left incomplete. Returns the change
-  /// to end with `endChange(ofOther:)`, or `nil` if it ends with the hold.
-  mutating func beginChange(ofOther other: UInt64) -> ControlFile.OddGeneration? {
+  /// to end with `endChange(ofOther:)`, or `nil` if it ends with the hold. Throws ENOSPC if the volume is full and the
+  /// other key's generation has no page.
+  mutating func beginChange(ofOther other: UInt64) throws(FileError) -> ControlFile.OddGeneration? {
     precondition(covers(other))
     guard ControlLayout.generationOffset(of: other) != ControlLayout.generationOffset(of: digest) else {
       beginPayloadChange(.none)
       return nil
     }
-    return control?.beginChange(of: other)
+    try memory?.allocateGeneration(of: other)
+    return memory?.beginChange(of: other)
   }
 
   func endChange(ofOther change: ControlFile.OddGeneration?) {
@@ -98,13 +100,13 @@ extension KeyHold {
   /// Writes a header in place, so that no mark states a later expiration.
   func loweringMarks(
     of path: RecordPath, from before: RecordHeader, to header: RecordHeader, _ write: () throws -> Void
-  ) rethrows {
+  ) throws {
     guard let control, header.mayExpireEarlier(than: before) else { return try write() }
     try control.loweringMarks(of: path.subdirectory, for: header, write)
   }
 
   /// Makes a file longer in place, so that no mark contains its old size.
-  func endingMarks(of path: RecordPath, _ write: () throws -> Void) rethrows {
+  func endingMarks(of path: RecordPath, _ write: () throws -> Void) throws {
     guard let control else { return try write() }
     try control.endingMarks(of: path.subdirectory, write)
   }

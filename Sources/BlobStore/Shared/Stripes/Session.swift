@@ -44,6 +44,7 @@ extension ControlFile {
       // Earlier versions of this library, and processes without shared memory, lock a stripe's byte for a change. The
       // shared locks on all of these bytes keep them from changing anything concurrently.
       guard try file.tryLock(ControlLayout.stripeBytes, isShared: true) else { throw Session.Obstacle.bytesAreLocked }
+      try file.allocate(ControlLayout.sessionTokenOffset(number))
       hasBegun = true
       let token = ControlLayout.newToken(for: number)
       // The lock is taken first, so a new token is never mistaken for an abandoned one.
