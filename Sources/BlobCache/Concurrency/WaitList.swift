@@ -131,11 +131,14 @@ func withCancellableContinuation<Output: Sendable>(
 extension Lock where Value: Sendable {
   /// Suspends the current task in a list of the guarded value, until it is resumed or cancelled.
   ///
-  /// - Parameter decide: Called with the value locked. Returns the output if the task need not wait, otherwise `nil`.
+  /// - Parameters:
+  ///   - decide: Called with the value locked. Returns the output if the task need not wait, otherwise `nil`.
+  ///   - didEnter: Called once the task is in the list.
   /// - Throws: `CancellationError` if the task is cancelled while it waits, or the error of its continuation.
   func wait<Output: Sendable, Note: Sendable>(
     in list: any WritableKeyPath<Value, WaitList<SuspendedTask<Output, Note>>> & Sendable, for note: Note,
-    unless decide: (inout Value, WaitList<SuspendedTask<Output, Note>>.Ticket) -> Output?
+    unless decide: (inout Value, WaitList<SuspendedTask<Output, Note>>.Ticket) -> Output?,
+    didEnter: () -> Void = {}
   ) async throws -> Output {
     let ticket = withLock { $0[keyPath: list].ticket() }
     return try await withCancellableContinuation { continuation in
@@ -144,7 +147,7 @@ extension Lock where Value: Sendable {
         value[keyPath: list].append(SuspendedTask(note: note, continuation: continuation), ticket)
         return nil
       }
-      if let output { continuation.resume(returning: output) }
+      if let output { continuation.resume(returning: output) } else { didEnter() }
     } onCancel: {
       withLock { $0[keyPath: list].remove(ticket) }?.continuation.resume(throwing: CancellationError())
     }

@@ -176,6 +176,9 @@ final class RemoteChanges: Sendable {
         return state.hidden.contains(key) ? .dropped : .done
       }
       return nil
+    } didEnter: {
+      // A pause may have begun since the pauses were read, and then only the tasks that waited were resumed.
+      wake()
     }
   }
 
