@@ -37,7 +37,7 @@ final class StoreCore: Sendable {
     recyclingLimit = RecyclingLimit(configuration)
     controlFiles = ControlFileOpener(
       names: temporaryNames, configuration, defaultExpiration: defaultExpiration)
-    stripes = StripeLocks(root, controlFiles, packs: PackDirectory.name, configuration)
+    stripes = StripeLocks(root, controlFiles, configuration)
     packHolder = PackHolder(stripes, names: temporaryNames, configuration)
   }
 

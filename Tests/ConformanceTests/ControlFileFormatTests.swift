@@ -48,7 +48,6 @@ import Testing
       ("nextOffset", ControlLayout.nextOffsetOffset), ("remoteTraffic", ControlLayout.remoteTrafficOffset),
       ("traffic", ControlLayout.trafficOffset), ("packIndex", ControlLayout.packIndexOffset),
       ("packSequence", ControlLayout.packSequenceOffset),
-      ("stripesWithoutFiles", ControlLayout.stripesWithoutFilesOffset),
       ("packs", Int(ControlLayout.packByte.lowerBound)), ("pages", Int(ControlLayout.fillingByte.lowerBound)),
       ("secret", ControlLayout.secretOffset),
       ("notedPasses", ControlLayout.passesNotedOffset),

@@ -32,9 +32,9 @@ final class CollectionRun {
   /// Makes a complete collection, which corrects the counters.
   func collect() throws -> BlobStore.CollectionReport {
     let clock = CollectionClock(self, .whole)
-    let correction = try CounterCorrection(of: core) { tally.isStopped }
+    let correction = try CounterCorrection(of: core) { tally.givesUpWaiting }
     try runPasses()
-    do { try correction.apply(tally.enumeration) { tally.isStopped } } catch { tally.noteFailure(error) }
+    do { try correction.apply(tally.enumeration) { tally.givesUpWaiting } } catch { tally.noteFailure(error) }
     clock.end()
     return report
   }
@@ -99,7 +99,7 @@ extension CollectionRun {
     let subdirectories = LastSubdirectory(open)
     var left = tally.busy
     left.comeBack {
-      tally.isStopped
+      tally.givesUpWaiting
     } _: { removal in
       do {
         return try isStillBusy(removal, in: subdirectories)

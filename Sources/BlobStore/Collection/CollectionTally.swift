@@ -1,5 +1,6 @@
 internal import BlobRecord
 internal import Logging
+internal import SystemPackage
 
 /// The report and progress of a collection, and its sums for the counters.
 final class CollectionTally {
@@ -52,6 +53,9 @@ extension CollectionTally {
     if !report.wasStopped, Task.isCancelled || options.isStopped?() == true { report.wasStopped = true }
     return report.wasStopped
   }
+
+  /// A Boolean value that indicates whether to leave what other processes hold.
+  var givesUpWaiting: Bool { isStopped || options.givesUpWaiting?() == true }
 
   func begin(_ phase: BlobStore.CollectionProgress.Phase) {
     progress.phase = phase
@@ -113,7 +117,12 @@ struct Enumeration {
   var left = BlobStore.UsageEstimate()
   var removed = BlobStore.UsageEstimate()
   /// `false` if the enumeration has found a file that may be a record of another layout.
-  var isOfOneLayout = true
+  private(set) var isOfOneLayout = true
+
+  mutating func noteForeign(_ file: String) {
+    // Records never have hidden names, in any layout.
+    if FilePath(file).lastComponent?.string.utf8.first != UInt8(ascii: ".") { isOfOneLayout = false }
+  }
 }
 
 struct CounterCorrection {

@@ -65,7 +65,9 @@ struct ControlFileOpener: Sendable {
       } else if let control = try open.controlFile(logger) {
         return control
       } else {
-        _ = try SharedFile.make(ControlFile.format, in: open, names: names)
+        // No record can be stored in the meantime, because each change needs the control file or the directory's lock.
+        let format = ControlFile.format(countersAreKnown: !open.mayContainRecords())
+        _ = try SharedFile.make(format, in: open, names: names)
       }
     } catch let error as FileError where error.isLackOfRoom {
       logger.debug("no control file: \(BlobStoreError(error, operation: "make", key: nil))")

@@ -14,11 +14,9 @@ final class StripeLocks: Sendable {
   private let controlFiles: ControlFileOpener
   private let sharing: BlobStore.Sharing
   private let timeout: Duration
-  private let packs: String
 
-  init(_ root: CacheRoot, _ controlFiles: ControlFileOpener, packs: String, _ configuration: BlobStore.Configuration) {
+  init(_ root: CacheRoot, _ controlFiles: ControlFileOpener, _ configuration: BlobStore.Configuration) {
     self.root = root
-    self.packs = packs
     self.controlFiles = controlFiles
     sharing = configuration.access.sharing
     timeout = configuration.access.lockTimeout
@@ -124,7 +122,7 @@ final class StripeLocks: Sendable {
     _ hold: consuming KeyHold, _ control: ControlFile?, _ open: OpenRoot, isChange: Bool
   ) throws -> KeyHold? {
     if control?.leadsToPacks == true { return hold }
-    guard isChange, try open.ownDirectory(packs, makesIt: false) != nil else { return hold }
+    guard isChange, try open.ownDirectory(OpenRoot.packsName, makesIt: false) != nil else { return hold }
     guard let control else {
       throw FileError(.allocate, Location(root.path, ControlFile.format.name), .noSpace)
     }

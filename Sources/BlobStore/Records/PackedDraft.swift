@@ -41,7 +41,7 @@ extension PackedDraft: RecordDraft {
     let predecessor = PackedPredecessor(before)
     try records.commit(header, body, as: path, in: room, replacing: predecessor, level, .store, &transaction.hold)
     address = room.address
-    try afterPublication { try records.synchronizeUnlinks(of: path, level, transaction.hold) }
+    try afterPublication { try records.synchronizeUnlinks(of: path, level) }
     return true
   }
 
@@ -62,7 +62,7 @@ extension PackRecords {
     let (path, open) = (transaction.path, transaction.open)
     let found = try find(path, by: judge)
     if found != nil { return found }
-    guard try core.mayHaveFile(path, in: open, transaction.hold) else { return nil }
+    guard try core.hasFile(path, in: open) else { return nil }
     return try core.lookUpInSubdirectory(of: path, open) { directory in
       try Records(core).recordToReplace(at: path, in: directory, of: open, by: judge)
     }

@@ -28,8 +28,7 @@ extension Records {
 
   /// Unlinks a file that a power failure has left under a packed record's name. This precedes the announcement of the
   /// replacing file; otherwise, finishing that change would take the old file for the new one.
-  func removeFileBeneath(_ name: RecordPath, of open: OpenRoot, _ hold: borrowing KeyHold) throws {
-    guard !hold.hasNoFiles else { return }
+  func removeFileBeneath(_ name: RecordPath, of open: OpenRoot) throws {
     _ = try core.lookUpInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
   }
 

@@ -30,10 +30,10 @@ struct Records {
       found = try open.controlFileOfLoads(logger)
     } catch {
       // If no packs exist, all records are found without the control file.
-      guard try open.mayHavePacks(named: PackDirectory.name) else { return nil }
+      guard try open.mayHavePacks() else { return nil }
       throw error
     }
-    guard found?.file.isDamaged ?? true, try open.mayHavePacks(named: PackDirectory.name) else { return found }
+    guard found?.file.isDamaged ?? true, try open.mayHavePacks() else { return found }
     do {
       return try core.controlFiles.controlFile(of: open, makesIt: true)
     } catch {
@@ -163,12 +163,10 @@ struct Records {
     _ level: BlobStore.Durability.Level, of open: OpenRoot, _ hold: inout KeyHold
   ) throws -> Bool {
     guard let address = FoundRecord.packAddress(of: found), var packs = try packs(of: open) else {
-      hold.willMakeFile()
       try synchronizePacks(of: open, level)
       return try files.commit(&draft, as: name, replacing: found, isSureOfName: isSureOfName, level, of: open, &hold)
     }
-    try removeFileBeneath(name, of: open, hold)
-    hold.willMakeFile()
+    try removeFileBeneath(name, of: open)
     hold.beginPayloadChange(level)
     hold.announce(.old, StripeIntent(.toFile, at: address))
     do {
@@ -265,11 +263,11 @@ struct Records {
     if let address = found.packAddress, var packs = try packs(of: open) {
       let name = found.name
       // The file is unlinked first, because another program's file would be visible once the packed record is removed.
-      if try core.mayHaveFile(name, in: open, hold) {
+      if try core.hasFile(name, in: open) {
         _ = try core.lookUpInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
       }
       // After a power failure, a file that an earlier store has unlinked would be visible too.
-      if level == .full { try packs.synchronizeUnlinks(of: name, level, hold) }
+      if level == .full { try packs.synchronizeUnlinks(of: name, level) }
       return try packs.remove(found.name, at: address, level, counting: found.size, erasing: erasing, &hold)
     }
     try synchronizePacks(of: open, level)

@@ -56,11 +56,38 @@ extension OpenRoot {
 
   /// Returns whether the root contains anything but the cache's own files, whose names begin with a dot.
   func hasRecordsOrOtherFiles() throws(FileError) -> Bool {
-    var entries = try directory.entries()
-    while try entries.advance() {
-      if entries.entry.name.utf8.first != UInt8(ascii: "."), entries.entry.name != CacheDirectoryTag.name {
-        return true
+    try directory.containsVisibleEntry { _, _ in true }
+  }
+
+  /// Returns whether the directory may contain a record, in contrast to empty subdirectories and temporary files.
+  ///
+  /// System calls: the root is listed, and each subdirectory, up to the first record.
+  func mayContainRecords() -> Bool {
+    do {
+      if try directory.status(of: Self.packsName) != nil { return true }
+      // In a flat directory, a record may have the name of the tag.
+      if try arrangement == .flat && directory.status(of: CacheDirectoryTag.name) != nil { return true }
+      return try directory.containsVisibleEntry { name, kind throws(FileError) in
+        guard kind == .directory, let subdirectory = try directory.openSubdirectory(name) else { return true }
+        return try subdirectory.containsVisibleEntry { _, _ in true }
       }
+    } catch {
+      // Records can be stored in a directory that cannot be listed now.
+      return true
+    }
+  }
+}
+
+extension Directory {
+  /// Returns whether an entry satisfies a predicate, without the names that a cache uses for its own files.
+  fileprivate borrowing func containsVisibleEntry(
+    where predicate: (String, DirectoryEntry.Kind) throws(FileError) -> Bool
+  ) throws(FileError) -> Bool {
+    var entries = try entries()
+    while try entries.advance() {
+      let name = entries.entry.name
+      if name.utf8.first == UInt8(ascii: ".") || name == CacheDirectoryTag.name { continue }
+      if try predicate(name, entries.entryKind) { return true }
     }
     return false
   }
@@ -91,14 +118,14 @@ extension OpenRoot {
   ///
   /// System calls: the control file is opened, which later calls need anyway. If it has counted no record, the root
   /// is listed up to its first entry without a dot, followed by `fstatat(2)` for the packs, and `fstatfs(2)`.
-  func isNew(packs: String, _ logger: Logger) throws -> Bool {
+  func isNew(_ logger: Logger) throws -> Bool {
     do {
       let control = try controlFile(logger)
       if control?.hasCountedRecords ?? false { return false }
     } catch let error as BlobStoreError where error.code == .foreignFile {
       return false
     }
-    return try !hasRecordsOrOtherFiles() && directory.status(of: packs) == nil
+    return try !hasRecordsOrOtherFiles() && directory.status(of: Self.packsName) == nil
       && directory.mappingHazard()?.preventsMapping != true
   }
 }

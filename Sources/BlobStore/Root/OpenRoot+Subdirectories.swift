@@ -139,10 +139,9 @@ extension StoreCore {
     }
   }
 
-  /// Returns whether a file may exist for a key, in addition to its packed record or instead of it. The lookup uses
-  /// `fstatat(2)` and no cached state, unless the stripe has no files.
-  func mayHaveFile(_ path: RecordPath, in open: OpenRoot, _ hold: borrowing KeyHold) throws -> Bool {
-    guard !hold.hasNoFiles else { return false }
+  /// Returns whether a file exists for a key, in addition to its packed record or instead of it. The lookup uses
+  /// `fstatat(2)` and no cached state.
+  func hasFile(_ path: RecordPath, in open: OpenRoot) throws -> Bool {
     do throws(FileError) {
       return try open.directory.status(of: path.relative) != nil
     } catch {

@@ -138,10 +138,13 @@ final class OpenRoot: Sendable {
     if try !opened.file.isCurrent(in: directory) { forget(opened) }
   }
 
+  /// The name of the directory of packs.
+  static let packsName = ".packs"
+
   /// Returns whether a directory of packs may exist, which is checked once a second if the control file is missing.
-  func mayHavePacks(named name: String) throws(FileError) -> Bool {
+  func mayHavePacks() throws(FileError) -> Bool {
     if hasNoPacks.load(ordering: .relaxed) { return false }
-    let isThere = try directory.status(of: name) != nil
+    let isThere = try directory.status(of: Self.packsName) != nil
     if !isThere { hasNoPacks.store(true, ordering: .relaxed) }
     return isThere
   }

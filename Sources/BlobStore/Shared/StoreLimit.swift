@@ -16,10 +16,10 @@ struct StoreLimit: Sendable {
     self.quarantineBytes = quarantineBytes
   }
 
-  /// A tenth, but at least 16 MiB, which a few writers store during a long collection.
-  private static func slack(_ limit: Int64) -> Int64 { Swift.max(limit / 10, 16 << 20) }
-  /// A tenth, but at least 16,384 records, which take 16 MiB with a kilobyte each.
-  private static func recordSlack(_ limit: Int64) -> Int64 { Swift.max(limit / 10, 16_384) }
+  /// A fifth, but at most 16 MiB, which a few writers store while records are evicted.
+  private static func slack(_ limit: Int64) -> Int64 { min(limit / 5, 16 << 20) }
+  /// A fifth, at least one record, and at most 16,384, which take 16 MiB with a kilobyte each.
+  private static func recordSlack(_ limit: Int64) -> Int64 { max(1, min(limit / 5, 16_384)) }
 
   func leavingFree(_ room: Int64) -> StoreLimit {
     var limit = self

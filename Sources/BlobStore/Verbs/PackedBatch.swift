@@ -192,7 +192,7 @@ struct PackedBatch {
         &member.transaction.hold)
       member.isPublished = true
       try afterPublication {
-        try records.synchronizeUnlinks(of: candidate.path, member.level, member.transaction.hold)
+        try records.synchronizeUnlinks(of: candidate.path, member.level)
       }
       results.stored.append(
         Stored(index: candidate.index, path: candidate.path, header: member.pending.header, exceeding: member.exceeding)

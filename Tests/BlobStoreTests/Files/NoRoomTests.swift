@@ -209,9 +209,13 @@ import Testing
 extension NoRoomTests {
   /// M8: a floor that cannot be reached evicts all other records, but refuses no store.
   @Test func theFloorEvictsAndRefusesNothing() throws {
-    let store = try store { $0.limits.freeSpaceFloor = 1 << 60 }
+    let store = try store {
+      $0.limits.freeSpaceFloor = 1 << 60
+      $0.limits.size = 1 << 20
+    }
     for key in 0..<20 {
-      try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
+      // More than a hundredth of the limit, with which another attempt is made after one that was of no use.
+      try store.store(payload(12_000), for: "key \(key)", ttl: .seconds(1000))
       store.waitForCollection()
       #expect(try store.contains("key \(key)"))
     }

@@ -161,13 +161,6 @@ import Testing
     Scenario(
       name: "store, new, packed, the first of a chunk", change: pack, run: { try $0.store(payload, for: "kept") }),
     Scenario(
-      name: "store, new, packed, where a file may be", change: pack,
-      prepare: {
-        try $0.store(Data(count: 9000), for: "kept")
-        try $0.remove("kept")
-        try $0.store(payload, for: "keen")
-      }, run: { try $0.store(payload, for: "kept") }),
-    Scenario(
       name: "store, replaced, packed", change: pack, prepare: { try $0.store(payload, for: "keen") },
       run: { try $0.store(payload, for: "key") }),
     Scenario(

@@ -10,7 +10,7 @@ import Testing
   let cache: Cache
   private static let limit: Int64 = 10 << 20
   /// The limit and the excess, without the hundredth of the limit that the quarantine may take.
-  private static let bound = limit + LimitTests.slack - limit / 100
+  private static let bound = limit + LimitTests.slack(limit) - limit / 100
 
   init() throws { cache = try Cache() }
 

@@ -13,16 +13,9 @@ import Testing
 
   init() throws { cache = try Cache() }
 
-  /// Returns the bytes that a file takes on the volume.
-  private static func allocated(_ path: String) throws -> Int64 {
-    var status = stat()
-    try check(lstat(path, &status), "lstat")
-    return Int64(status.st_blocks) * 512
-  }
-
   private func allocated() throws -> Int64 {
     let names = try FileManager.default.subpathsOfDirectory(atPath: cache.root.string)
-    return try ([""] + names).map { try Self.allocated(cache.path($0)) }.reduce(0, +)
+    return try ([""] + names).map { try allocatedBytes(ofFile: cache.path($0)) }.reduce(0, +)
   }
 
   private var everything: BlobStore.CollectionOptions {
@@ -35,7 +28,7 @@ import Testing
     let store = try cache.store()
     try store.store(payload(10), for: "key")
     let page = Int64(max(4096, CurrentProcess.memoryPageByteCount))
-    #expect(try Self.allocated(cache.path(".blobcache")) <= 5 * page)
+    #expect(try allocatedBytes(ofFile: cache.path(".blobcache")) <= 5 * page)
     #expect(try allocated() <= 16 * page)
     try store.collect(everything)
     #expect(try allocated() <= 16 * page)
@@ -159,12 +152,12 @@ import Testing
     let cache = try Cache(inMemory: true)
     let store = try cache.store()
     try store.store(payload(10), for: "key")
-    let before = try Self.allocated(cache.path(".blobcache"))
+    let before = try allocatedBytes(ofFile: cache.path(".blobcache"))
     for number in 0..<300 {
       #expect(try store.load(BlobKey("\(number)")) == nil)
       #expect(try store.generation(of: BlobKey("\(number)")) != nil)
     }
-    #expect(try Self.allocated(cache.path(".blobcache")) == before)
+    #expect(try allocatedBytes(ofFile: cache.path(".blobcache")) == before)
     // The page of a hole that another process fills is read as soon as it exists.
     let known = try store.generation(of: "100")
     try cache.store().store(payload(1), for: "100")

@@ -266,12 +266,12 @@ import Testing
   /// M3: if locked blobs leave no space, the commit is refused and nothing remains.
   @Test func aFullDirectoryRefusesTheCommit() throws {
     let store = try cache.store {
-      $0.limits.size = 1 << 20
+      $0.limits.size = 20_000_000
       $0.limits.collectsOnStore = true
     }
     let big = payload(1_000_000)
-    // The blobs fill 17 MiB, which is the limit and its tolerance, less a hundredth of a MiB.
-    for key in 0..<17 {
+    // One more would exceed the bound, which is the limit and a fifth, less a hundredth.
+    for key in 0..<23 {
       try store.store(big, for: BlobKey("\(key)"), locks: .one)
       store.waitForCollection()
     }

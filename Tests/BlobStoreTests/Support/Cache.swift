@@ -106,6 +106,13 @@ func fileState(_ path: String) throws -> FileState? {
     content: isRegular && status.st_size < 1 << 24 ? try bytes(ofFile: path) : nil)
 }
 
+/// Returns the bytes that a file takes on the volume.
+func allocatedBytes(ofFile path: String) throws -> Int64 {
+  var status = stat()
+  try check(lstat(path, &status), "lstat")
+  return Int64(status.st_blocks) * 512
+}
+
 extension stat {
   fileprivate var modificationTime: Int {
     #if canImport(Darwin)

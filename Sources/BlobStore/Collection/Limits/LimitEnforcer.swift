@@ -8,7 +8,7 @@ internal import SystemPackage
 ///
 /// When a store has exceeded the limits, the enforcer starts a collection on its own thread, one at a time. Stores that
 /// would exceed them by far wait for it. The enforcer uses the store's core, so the store can be released during a
-/// collection; `close` then ends the collection after the current file.
+/// collection, which `close` then ends.
 final class LimitEnforcer: Sendable {
   /// A period after an unsuccessful collection, during which collections do not start.
   fileprivate struct Cooldown {
@@ -36,6 +36,8 @@ final class LimitEnforcer: Sendable {
   /// The length of a cooldown as a multiple of the duration of the collection.
   private static let cooldownFactor = 10.0
   private static let shortestCooldown: Duration = .seconds(1)
+  /// A walk over this many records takes some 50 milliseconds.
+  private static let mostRecordsAfterClose: Int64 = 4096
   /// The microseconds between two checks whether another process's collection has ended.
   private static let pauseBesideOthers = 20_000
 
@@ -76,7 +78,8 @@ final class LimitEnforcer: Sendable {
 
   func isSpared(_ digest: UInt64) -> Bool { lastStored.load(ordering: .relaxed) == digest }
 
-  /// Stops the current collection after its current file, and prevents further ones.
+  /// Prevents further collections. The current one is completed in a small directory, and otherwise stops after its
+  /// current file. It no longer waits for other processes.
   func close() {
     // The process's threads do not exist in a forked child, and one may have held the lock during the fork.
     guard CurrentProcess.forkCount == forkCount else { return }
@@ -238,7 +241,8 @@ extension LimitEnforcer {
     // A queue that an earlier pass has filled indicates a steady stream of stores.
     let isSteady = !queue.isEmpty
     var options = BlobStore.CollectionOptions()
-    options.isStopped = { [self] in isStopped.load(ordering: .relaxed) }
+    options.isStopped = { [self] in isStopped.load(ordering: .relaxed) && !isFinishedAfterClose() }
+    options.givesUpWaiting = { [self] in isStopped.load(ordering: .relaxed) }
     let run = LimitRun(core: core, options: options, isSpared: isSpared)
     var outcome = LimitRun.Outcome.kept
     var isElsewhere = false
@@ -266,6 +270,13 @@ extension LimitEnforcer {
       state.collections += 1
     }
     return !isElsewhere
+  }
+
+  /// Returns whether a collection continues after the store was released. Otherwise, processes that each store once and
+  /// end would never finish one. In a large directory, the walk would delay the end of the process for too long.
+  private func isFinishedAfterClose() -> Bool {
+    // Counters that cannot be read are unknown.
+    (try? core.usageEstimate()).map { $0.records <= Self.mostRecordsAfterClose } ?? false
   }
 
   private func lookAhead(_ run: LimitRun, _ queue: inout EvictionQueue) -> Bool {

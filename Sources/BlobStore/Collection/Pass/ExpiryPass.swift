@@ -1,6 +1,5 @@
 internal import BlobRecord
 internal import Posix
-internal import SystemPackage
 
 /// A walk that removes records that are due regardless of limits, and measures the others for the size pass.
 final class ExpiryPass {
@@ -140,8 +139,7 @@ final class ExpiryPass {
         marks?.close(name, mark)
       }
     case .foreign(let file):
-      // Records never have hidden names, in any layout.
-      if FilePath(file).lastComponent?.string.utf8.first != UInt8(ascii: ".") { tally.counted.isOfOneLayout = false }
+      tally.counted.noteForeign(file)
     case .foreignRecord(let record):
       // Given to another owner it is a record, and nothing in the subdirectory would change.
       mark = nil

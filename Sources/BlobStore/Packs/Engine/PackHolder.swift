@@ -1,4 +1,3 @@
-internal import BlobRecord
 internal import Locks
 internal import Logging
 internal import Posix
@@ -10,7 +9,6 @@ final class PackHolder: Sendable {
   private let names: TemporaryNames
   private let logger: Logger
   private let timeout: Duration
-  private let naming: RecordNaming
   private let leastEntryCount: Int
   private let chunkByteCount: Int
   private let isMapped: Bool
@@ -24,7 +22,6 @@ final class PackHolder: Sendable {
     self.names = names
     logger = configuration.logger
     timeout = configuration.access.lockTimeout
-    naming = configuration.layout.naming
     leastEntryCount = configuration.leastPackIndexEntryCount
     isMapped = configuration.packReads == .mapped
     chunkByteCount = configuration.packChunkByteCount ?? PackLayout.chunkByteCount
@@ -92,8 +89,6 @@ final class PackHolder: Sendable {
       // Another process may have created it in the meantime, or died before a larger one was in force.
       try settleGrowth(files, control)
       if let index = try indexInForce(files, control, boot) { return keep(Packs(index, files, control)) }
-      // The control file's bits for stripes without files may predate a power cut.
-      if try files.directory.hasPacks { control.forgetStripesWithoutFiles() }
       // No change of the current boot is in progress, because each of them needs an index.
       if try mayBeAnotherBoot(files, control, boot) { control.forgetIntents() }
       let recovery = PackRecovery(
@@ -151,31 +146,13 @@ final class PackHolder: Sendable {
       return packFiles(in: directory)
     }
     guard makesThem, let directory = try PackDirectory.open(in: open, makesIt: true) else { return nil }
-    // After earlier packs were removed, processes without shared memory may have stored files.
-    control.forgetStripesWithoutFiles()
     try synchronizeName(of: directory, in: open)
-    try noteThatNoFilesAreThere(in: open, control)
     return packFiles(in: directory)
   }
 
   /// Syncs the root before the first pack is created, because a durable record requires a durable directory.
   private func synchronizeName(of directory: PackDirectory, in open: OpenRoot) throws {
     if try !directory.hasPacks { try open.directory.synchronize() }
-  }
-
-  /// Marks all stripes as free of files in a directory without records, so that stores need not look for a file.
-  private func noteThatNoFilesAreThere(in open: OpenRoot, _ control: ControlFile) throws {
-    // All stripes are held, so no file is published in the meantime. If a stripe is busy, stores continue to look.
-    let layout = RecordLayout(naming: naming, arrangement: open.arrangement)
-    _ = try stripes.whileNothingChanges(in: control) {
-      var entries = try open.directory.entries()
-      while try entries.advance() {
-        // Names of records do not begin with a dot.
-        let name = entries.entry.name
-        if name.first != ".", !CacheDirectoryTag.isTag(name, in: layout) { return }
-      }
-      for stripe in 0..<ControlLayout.stripeCount { control.noteFiles(ofStripe: stripe, hasNone: true) }
-    }
   }
 
   /// Returns whether announced changes may be older than the last boot. Without an index, a living session shows that

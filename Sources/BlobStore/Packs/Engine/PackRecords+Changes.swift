@@ -107,11 +107,9 @@ extension PackRecords {
   /// Syncs the directory of files that a durable change, or an earlier one, has unlinked. A power cut could otherwise
   /// undo a later change, preserve its dead bit, and make such a file current.
   ///
-  /// System calls: a sync of the directory, or none if the stripe has no files or the directory does not exist.
-  func synchronizeUnlinks(
-    of name: RecordPath, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
-  ) throws {
-    guard level > .none, !hold.hasNoFiles else { return }
+  /// System calls: `openat(2)` unless the directory is open, and a sync of the directory if it exists.
+  func synchronizeUnlinks(of name: RecordPath, _ level: BlobStore.Durability.Level) throws {
+    guard level > .none else { return }
     try core.recordSubdirectory(of: name, open)?.directory.synchronize()
   }
 

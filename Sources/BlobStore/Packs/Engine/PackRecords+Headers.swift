@@ -74,7 +74,7 @@ extension PackRecords {
         // An index that was rebuilt concurrently may lack the record, because its header was only partly written.
         try publish(found.header.byteCount, at: found.entry.address, name, over: nil, found.lastUse)
         if level > .none { try pack.synchronize() }
-        try synchronizeUnlinks(of: name, level, hold)
+        try synchronizeUnlinks(of: name, level)
       }
       return true
     }
@@ -87,7 +87,7 @@ extension PackRecords {
     try content.withBody { body in
       try commit(content.header, body, as: name, in: room, replacing: predecessor, level, effect, &hold)
     }
-    try afterPublication { try synchronizeUnlinks(of: name, level, hold) }
+    try afterPublication { try synchronizeUnlinks(of: name, level) }
     return true
   }
 

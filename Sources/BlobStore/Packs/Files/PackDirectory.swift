@@ -3,7 +3,7 @@ internal import SystemPackage
 
 /// The directory `.packs` in the root, which contains the packs and their index.
 final class PackDirectory: Sendable {
-  static let name = ".packs"
+  static let name = OpenRoot.packsName
 
   let subdirectory: OpenSubdirectory
   var path: FilePath { subdirectory.directory.path }

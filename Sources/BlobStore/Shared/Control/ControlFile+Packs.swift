@@ -71,30 +71,6 @@ extension ControlFile {
   }
 }
 
-// MARK: - Stripes without files
-
-extension ControlFile {
-  /// Returns whether no record of a stripe is a file, ignoring files of other programs. The caller holds the stripe.
-  func hasNoFiles(ofStripe stripe: Int) -> Bool {
-    file.withWord(at: ControlLayout.noFilesOffset(stripe), as: UInt64.self) {
-      $0.load(ordering: .relaxed) & ControlLayout.noFilesBit(stripe) != 0
-    }
-  }
-
-  /// Records whether a stripe has no files, which must become `false` before a file gets its name.
-  func noteFiles(ofStripe stripe: Int, hasNone: Bool) {
-    guard hasNoFiles(ofStripe: stripe) != hasNone else { return }
-    file.withWord(at: ControlLayout.noFilesOffset(stripe), as: UInt64.self) {
-      let bit = ControlLayout.noFilesBit(stripe)
-      _ = hasNone ? $0.bitwiseOr(bit, ordering: .releasing) : $0.bitwiseAnd(~bit, ordering: .releasing)
-    }
-  }
-
-  func forgetStripesWithoutFiles() {
-    for stripe in 0..<ControlLayout.stripeCount { noteFiles(ofStripe: stripe, hasNone: false) }
-  }
-}
-
 /// An index that is being filled to replace the one in force.
 struct GrowingIndex: RawRepresentable, Hashable, Sendable {
   let rawValue: UInt64

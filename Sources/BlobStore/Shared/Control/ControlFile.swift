@@ -34,21 +34,27 @@ final class ControlFile: Sendable {
     try SharedFile.open(format, in: directory, ownership, logger: logger, for: access).map(ControlFile.init)
   }
 
-  static let format = SharedFile.Format(
-    name: name, title: "the control file", loss: "no generations and no counters", magic: ControlLayout.magic,
-    version: ControlLayout.version, byteCount: ControlLayout.byteCount, isSparse: true, hasOneName: true,
-    lockedBytes: ControlLayout.collectorByte..<ControlLayout.collectorByte + 1, sharedBytes: ControlLayout.stripeBytes,
-    fillingByte: ControlLayout.fillingByte,
-    firstWords: {
-      // The sum of this random base and a count is a generation, so that a memory tier never accepts the generations
-      // of an older file. The base has 62 bits, which leaves room for the counts.
-      var words = [UInt64](repeating: 0, count: ControlLayout.generationsOffset / 8)
-      words[ControlLayout.magicOffset / 8] = ControlLayout.magic
-      words[ControlLayout.versionOffset / 8] = ControlLayout.version
-      words[ControlLayout.generationBaseOffset / 8] = UInt64.random(in: 0..<1 << 62) & ~1
-      for word in 0..<2 { words[ControlLayout.secretOffset / 8 + word] = .random(in: 0 ... .max) }
-      return words
-    })
+  static let format = format(countersAreKnown: false)
+
+  /// Returns the format of a new file, whose counters are known if the directory contains no record.
+  static func format(countersAreKnown: Bool) -> SharedFile.Format {
+    SharedFile.Format(
+      name: name, title: "the control file", loss: "no generations and no counters", magic: ControlLayout.magic,
+      version: ControlLayout.version, byteCount: ControlLayout.byteCount, isSparse: true, hasOneName: true,
+      lockedBytes: ControlLayout.collectorByte..<ControlLayout.collectorByte + 1,
+      sharedBytes: ControlLayout.stripeBytes, fillingByte: ControlLayout.fillingByte,
+      firstWords: {
+        // The sum of this random base and a count is a generation, so that a memory tier never accepts the generations
+        // of an older file. The base has 62 bits, which leaves room for the counts.
+        var words = [UInt64](repeating: 0, count: ControlLayout.generationsOffset / 8)
+        words[ControlLayout.magicOffset / 8] = ControlLayout.magic
+        words[ControlLayout.versionOffset / 8] = ControlLayout.version
+        words[ControlLayout.countersAreKnownOffset / 8] = countersAreKnown ? 1 : 0
+        words[ControlLayout.generationBaseOffset / 8] = UInt64.random(in: 0..<1 << 62) & ~1
+        for word in 0..<2 { words[ControlLayout.secretOffset / 8 + word] = .random(in: 0 ... .max) }
+        return words
+      })
+  }
 }
 
 // MARK: - Validity

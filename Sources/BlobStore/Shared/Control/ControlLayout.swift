@@ -90,12 +90,6 @@ package enum ControlLayout {
   package static let passCount = 16
   package static let passByteCount = 64
 
-  /// A bit for each stripe, which is set if no record of the stripe is a file.
-  package static let stripesWithoutFilesOffset = 3072
-
-  static func noFilesOffset(_ stripe: Int) -> Int { stripesWithoutFilesOffset + stripe / 64 * 8 }
-  static func noFilesBit(_ stripe: Int) -> UInt64 { 1 << UInt64(stripe % 64) }
-
   /// The start of the generations, which is the start of a page.
   package static let generationsOffset = 4096
   /// A multiple of the number of stripes, so that keys with the same generation share a stripe. After 100,000 changes

@@ -130,12 +130,6 @@ extension KeyHold {
     memory?.setIntent(word, of: stripeNumber, to: intent)
   }
 
-  /// A Boolean value that indicates whether no record of the stripe is a file, ignoring files of other programs.
-  var hasNoFiles: Bool { memory?.hasNoFiles(ofStripe: stripeNumber) == true }
-
-  /// Must be called before a file gets its name.
-  func willMakeFile() { memory?.noteFiles(ofStripe: stripeNumber, hasNone: false) }
-
   func covers(_ other: UInt64) -> Bool { ControlLayout.stripe(of: other) == stripeNumber }
 }
 

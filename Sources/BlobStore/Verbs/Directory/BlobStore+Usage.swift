@@ -4,7 +4,9 @@ internal import Posix
 internal import SystemPackage
 
 extension BlobStore {
-  /// Counts the content of the directory without changing anything, and logs and counts unreadable files.
+  /// Counts the content of the directory, and logs and counts unreadable files.
+  ///
+  /// The result also becomes the directory's counters if these are not known. Nothing else is changed.
   ///
   /// - Complexity: A walk over all records: four system calls for each file, one for each chunk of packed records.
   public func usage() throws(BlobStoreError) -> Usage {
@@ -20,7 +22,10 @@ extension BlobStore {
 
   /// Returns the content of the directory by its counters, which every change updates, without reading a record.
   ///
-  /// - Returns: The estimate, or `nil` before the first complete collection and without a control file.
+  /// The counters are known in each directory that this library has created, and elsewhere after the first `usage()`
+  /// or complete collection.
+  ///
+  /// - Returns: The estimate, or `nil` if the counters are not known, or if there is no control file.
   /// - Complexity: O(1).
   public func usageEstimate() throws(BlobStoreError) -> UsageEstimate? {
     try withErrorContext("usageEstimate") { try core.usageEstimate() }
@@ -49,6 +54,8 @@ extension Records {
   fileprivate func usage() throws -> BlobStore.Usage {
     var usage = BlobStore.Usage()
     guard let walk = try walk() else { return usage }
+    let correction = try core.usageEstimate() == nil ? CounterCorrection(of: core) { false } : nil
+    var counted = Enumeration()
     walk.skim = {
       usage.add($0.state, byteCount: $0.fileSize, isPacked: $0.isPacked)
       return true
@@ -63,12 +70,20 @@ extension Records {
         // A file that was removed since, or whose status cannot be read, counts zero bytes.
         let status = walk.withCurrentDirectory { try? $0.status(of: name) }
         usage.temporaryBytes.saturatingAdd(status.flatMap { $0 }?.size ?? 0)
-      case .foreign: usage.foreignFiles += 1
+      case .foreign(let file):
+        usage.foreignFiles += 1
+        counted.noteForeign(file)
       case .foreignRecord(let record):
         usage.foreignFiles += 1
         usage.foreignRecords.add(record)
       case .covered, .endOfSubdirectory: break
       }
+    }
+    if usage.unreadableFiles == 0 {
+      counted.left = BlobStore.UsageEstimate(
+        records: usage.records + usage.damagedFiles, bytes: usage.bytes, lockedRecords: usage.lockedRecords,
+        lockedBytes: usage.lockedBytes)
+      try correction?.apply(counted) { false }
     }
     usage.packs = try packUsage()
     do {

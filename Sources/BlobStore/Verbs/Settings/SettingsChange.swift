@@ -185,7 +185,7 @@ extension SettingsChange {
     let configuration = core.configuration
     while true {
       // This precedes reading the settings, because a directory only stops being new after they are written.
-      let isNew = try open.packing == nil && open.isNew(packs: PackDirectory.name, configuration.logger)
+      let isNew = try open.packing == nil && open.isNew(configuration.logger)
       // Another program may have written the setting by now, or stored records by another arrangement.
       try core.root.checkSettings(of: open, isForStore: true)
       if open.packing == nil, !isNew { open.setPacking(configuration.packing ?? .off) }

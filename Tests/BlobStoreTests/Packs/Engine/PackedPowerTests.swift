@@ -95,20 +95,6 @@ import Testing
     #expect(try control(of: store).intent(.old, of: stripe(of: "key", in: store)) == nil)
   }
 
-  /// The control file on the medium is older than the file.
-  @Test func aFileIsLookedForAfterTheCutWhereThereWasNoneBefore() throws {
-    let writer = try store()
-    try writer.store(payload(100), for: "other")
-    try writer.store(payload(9000), for: "key")
-    try control(of: writer).noteFiles(ofStripe: stripe(of: "key", in: writer), hasNone: true)
-    try NextBoot.begin(in: cache.root.string)
-    let store = try store()
-    try store.store(payload(100), for: "key")
-    #expect(try store.remove("key") == .done)
-    #expect(try store.load("key") == nil)
-    #expect(try !cache.exists("ke/key"))
-  }
-
   /// The directory of packs has its name on the medium before the first pack has its name.
   @Test func theDirectoryOfPacksIsOnTheMediumBeforeAPack() throws {
     let trace = CallTrace()

@@ -49,10 +49,17 @@ struct UsageCommand: DirectorySubcommand {
   }
 
   private func estimate(_ output: inout Output) throws -> Answer {
-    guard let usage = try options.store(at: directory).usageEstimate() else {
+    let store = try options.store(at: directory)
+    var estimate = try store.usageEstimate()
+    if estimate == nil {
+      // Counting the records determines the counters, so the next estimate needs no count.
+      _ = try store.usage()
+      estimate = try store.usageEstimate()
+    }
+    guard let usage = estimate else {
       StandardError.report(
-        "\(directory): the counters are not known; `blobcache collect \(directory)` counts once, `usage` without --fast "
-          + "now (file systems that share no memory, such as NFS, keep no counters)")
+        "\(directory): the counters are not known, because no program of this version has changed the directory, or "
+          + "its file system shares no memory, as NFS does; `usage` without --fast counts the records")
       return .no
     }
     if options.json {
