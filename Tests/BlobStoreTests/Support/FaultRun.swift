@@ -277,7 +277,12 @@ extension FaultRun {
     // A page of the control file that may be no hole is read.
     if call.kind == .findData { return true }
     // The counters of a new control file are unknown if the directory cannot be read.
-    if case .store = operation, call.kind == .listDirectory || call.path == root.appending(".packs") { return true }
+    let packs = root.appending(".packs")
+    if case .store = operation, calls.contains(where: { $0.path == packs }),
+      [.openDirectory, .listDirectory].contains(call.kind) || call.path == packs
+    {
+      return true
+    }
     // Without a page for its mark, the next collection walks the subdirectory again.
     if case .collect = operation, call.kind == .allocateRange, call.path == root.appending(".blobcache") { return true }
     // If a file cannot be recycled, one is created or unlinked. The lookup of a leased file is repeated.
