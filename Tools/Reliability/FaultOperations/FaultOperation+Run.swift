@@ -65,7 +65,8 @@ extension FaultOperation {
         if case .collect(evicting: true) = self { $0.limits.size = 1 }
         if case .storeAtLimit(_, let payload) = self {
           $0.limits.collectsOnStore = true
-          $0.limits.size = Int64(RecordHeader.byteCount + payload.byteCount)
+          // All records are above the limit, and below the bound, so that the store does not wait for the collection.
+          $0.limits.size = Int64(RecordHeader.byteCount + payload.byteCount) * 107 / 100
         }
         if case .quarantine = self { $0.damagePolicy = .quarantine }
       }

@@ -7,8 +7,8 @@ public enum FaultOperation: Hashable, Sendable {
   case storePieces(String, PayloadName, locks: BlobStore.LockPolicy = .none)
   /// A store by a writer that is visible while it writes, in two pieces, with a concurrent follower.
   case storeVisibly(String, PayloadName, locks: BlobStore.LockPolicy = .none)
-  /// A store with a limit that the blob fills completely, so that the store starts a collection and waits for its
-  /// end. All other records that may be evicted are evicted.
+  /// A store with a limit that the blob almost fills, so that the store starts a collection and waits for its end. All
+  /// other records that may be evicted are evicted.
   case storeAtLimit(String, PayloadName)
   case load(String, touching: Bool)
   case touch(String)
