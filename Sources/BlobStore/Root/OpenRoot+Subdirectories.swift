@@ -143,7 +143,7 @@ extension StoreCore {
   /// `fstatat(2)` and no cached state.
   func hasFile(_ path: RecordPath, in open: OpenRoot) throws -> Bool {
     do throws(FileError) {
-      return try open.directory.status(of: path.relative) != nil
+      return try open.directory.status(of: path.fileName, in: path.subdirectory) != nil
     } catch {
       guard error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels else { throw error }
       return false

@@ -112,12 +112,12 @@ package struct Directory: ~Copyable, Sendable {
     return Directory(descriptor: opened, location: location, files: files)
   }
 
-  /// Returns the status of a name without following a link, or `nil` if the name is missing.
-  package func status(of name: String) throws(FileError) -> Stat? {
+  /// Returns the status of a name without following a link as its last component, or `nil` if the name is missing.
+  package func status(of name: String, in subdirectory: String = "") throws(FileError) -> Stat? {
     var raw = CInterop.Stat()
     do {
-      try files.perform(.status, at(name)) {
-        unsafe name.withCString { unsafe fstatat(descriptor, $0, &raw, AT_SYMLINK_NOFOLLOW) }
+      try files.perform(.status, location.appending(name, in: subdirectory)) {
+        unsafe withPath(name, in: subdirectory) { unsafe fstatat(descriptor, $0, &raw, AT_SYMLINK_NOFOLLOW) }
       }
       return Stat(rawValue: raw)
     } catch {
