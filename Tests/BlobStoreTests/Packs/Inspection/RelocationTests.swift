@@ -125,6 +125,17 @@ import Testing
     try store.checkInvariants()
   }
 
+  /// A store that is the only one of its directory takes no stripes.
+  @Test func aStoreWithoutOthersRemovesEmptyPacks() throws {
+    let store = try packing { $0.access.sharing = .exclusive }
+    for key in 0..<3 { try store.store(payload(100 + key), for: "key \(key)", ttl: .seconds(6000)) }
+    #expect(try cache.exists(".packs/p-0"))
+    #expect(try store.unpackRecords().moved == 3)
+    #expect(try !cache.exists(".packs"))
+    for key in 0..<3 { #expect(try store.load("key \(key)")?.payload == payload(100 + key)) }
+    try store.checkInvariants()
+  }
+
   /// Settings are written there only by a program that allows world-writable directories, as this one does.
   @Test func recordsLeavePacksWhereEverybodyMayWrite() throws {
     try cache.makeDirectory("")
