@@ -76,6 +76,16 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .executableTarget(
+      name: "FootprintBenchmarks",
+      dependencies: [
+        "Workbench",
+        .product(name: "BlobCache", package: "BlobCache"),
+        .product(name: "BlobStore", package: "BlobCache"),
+        .product(name: "BlobRecord", package: "BlobCache"),
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .executableTarget(
       name: "StreamBenchmarks",
       dependencies: [
         "CRawFiles", "Measuring", "Workbench",

@@ -1,15 +1,14 @@
-import Foundation
-import SystemPackage
-import Workbench
+internal import Foundation
+package import SystemPackage
 
 /// The allocated bytes of a cache, as du(1) counts them.
-struct AllocatedBytes {
+package struct AllocatedBytes {
   /// The bytes of the packs and their index.
-  let packs: Int64
+  package let packs: Int64
   /// The bytes of all files, including the control file.
-  let all: Int64
+  package let all: Int64
 
-  init(below directory: FilePath) throws {
+  package init(below directory: FilePath) throws {
     var (packs, all): (Int64, Int64) = (0, try Self.blocks(directory.string))
     guard let walk = FileManager.default.enumerator(atPath: directory.string) else {
       throw BenchmarkFailure("cannot walk \(directory)")

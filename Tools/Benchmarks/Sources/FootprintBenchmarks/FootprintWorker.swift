@@ -1,0 +1,86 @@
+import BlobCache
+import BlobRecord
+import BlobStore
+import Foundation
+import SystemPackage
+import Workbench
+
+/// A process that opens a cache, stores blobs, and then waits.
+struct FootprintWorker {
+  let directory: FilePath
+  let isPacked: Bool
+  /// A Boolean value that indicates whether the memory tier has room for all blobs.
+  var keepsAllInMemory = false
+  /// The numbers of the keys to store.
+  let keys: Range<Int>
+
+  /// The bytes of each payload.
+  static let payloadByteCount = 100
+  /// Idle threads of a cache end after five seconds.
+  private static let pause: Duration = .seconds(7)
+
+  /// The arguments of a worker process.
+  var arguments: [String] {
+    ["--work", directory.string, "--keys", "\(keys.lowerBound)", "\(keys.upperBound)"]
+      + (isPacked ? ["--packed"] : []) + (keepsAllInMemory ? ["--kept"] : [])
+  }
+
+  /// Prints what the open cache uses in addition to the same program without it, and waits for the end of the input.
+  func run() async throws {
+    let before = try ProcessUsage()
+    var configuration = BlobCache.Configuration()
+    configuration.store.packing = isPacked ? .upTo(8192) : .off
+    configuration.store.limits.freeSpaceFloor = 0
+    if keepsAllInMemory {
+      configuration.memory?.byteLimit = 1 << 30
+      configuration.memory?.respondsToMemoryPressure = false
+    }
+    let cache = try BlobCache(directory: directory, configuration: configuration)
+    for key in keys {
+      var payload = Data(repeating: 7, count: Self.payloadByteCount)
+      payload[0] = UInt8(truncatingIfNeeded: key)
+      try await cache.store(payload, for: Self.key(key), ttl: .seconds(Int64.max))
+    }
+    try await Task.sleep(for: Self.pause)
+    print((try ProcessUsage() - before).line)
+    fflush(nil)
+    _ = readLine()
+    try await cache.close()
+  }
+}
+
+extension FootprintWorker {
+  /// Returns a key of 24 bytes.
+  private static func key(_ number: Int) -> BlobKey { BlobKey("https://example/" + String(format: "%08d", number)) }
+}
+
+/// The parent's side of a worker process.
+final class FootprintProcess {
+  private let process = Process()
+  private let input = Pipe()
+  private let output = Pipe()
+
+  init(_ worker: FootprintWorker) throws {
+    process.executableURL = Bundle.main.executableURL
+    process.arguments = worker.arguments
+    process.standardInput = input
+    process.standardOutput = output
+    try process.run()
+  }
+
+  func usage() throws -> ProcessUsage {
+    var line = Data()
+    while let byte = try output.fileHandleForReading.read(upToCount: 1), byte.first != 0x0A { line += byte }
+    guard let usage = ProcessUsage(line: String(decoding: line, as: UTF8.self)) else {
+      throw BenchmarkFailure("a process has ended that should have worked")
+    }
+    return usage
+  }
+
+  /// Ends the worker, which closes its cache.
+  func end() throws {
+    try input.fileHandleForWriting.close()
+    process.waitUntilExit()
+    try BenchmarkFailure.require(process.terminationStatus == 0, "a process has failed")
+  }
+}
