@@ -391,8 +391,8 @@ import Testing
         hasBegun.open()
         isGoing.wait()
       }
-      // All evictions of the large directory together would take seconds.
-      if call == .unlink { usleep(5000) }
+      // All evictions of the large directory together would take more than a minute.
+      if call == .unlink { usleep(count == 200 ? 1000 : 200_000) }
       return nil
     }
     try store?.store(payload(36), for: "one more")
