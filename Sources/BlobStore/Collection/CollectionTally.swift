@@ -54,7 +54,7 @@ extension CollectionTally {
     return report.wasStopped
   }
 
-  /// A Boolean value that indicates whether to leave what other processes hold.
+  /// A Boolean value that indicates whether to no longer wait for stripes that other processes hold.
   var givesUpWaiting: Bool { isStopped || options.givesUpWaiting?() == true }
 
   func begin(_ phase: BlobStore.CollectionProgress.Phase) {

@@ -165,7 +165,7 @@ extension SharedFile {
     /// The number of mapped bytes, which is the size of the file unless `mayBeLonger`.
     let byteCount: Int
     var mayBeLonger = false
-    /// A Boolean value that indicates whether pages of the file are allocated as they are needed.
+    /// A Boolean value that indicates whether each page of the file is allocated before the first write to it.
     var isSparse = false
     /// A Boolean value that indicates whether the next change replaces a file with another hard link, which another
     /// directory may use.

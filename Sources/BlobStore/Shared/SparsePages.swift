@@ -4,9 +4,10 @@ internal import Synchronization
 
 /// The pages of a sparse shared file that this process knows to be allocated.
 ///
-/// A sparse file takes room for the pages that are in use. A write through a mapping to a page without blocks of its own
-/// ends the process if the volume is full, so each process allocates a page before it writes to it for the first time.
-/// What is allocated is remembered in this private memory only, because a copy of the file may have other holes.
+/// A sparse file takes space only for the pages in use. A write through a mapping to a page that has no blocks, or that
+/// shares them with a copy, ends the process if the volume is full. Therefore, each process allocates a page before it
+/// writes to the page for the first time. The allocated pages are remembered only in this private memory, because a copy
+/// of the file may have other holes.
 @safe final class SparsePages: @unchecked Sendable {
   // Unchecked because of the pointer, which is set once, and points to atomics, which any thread may use.
   private let known: UnsafeMutablePointer<Atomic<UInt64>>
@@ -84,7 +85,7 @@ internal import Synchronization
     _ page: Range<Int64>, of file: borrowing OpenFile, locking byte: Range<Int64>
   ) throws(FileError) {
     try filling.withLock { _ throws(FileError) in
-      // Others hold the lock for one write.
+      // Other processes hold the lock only for one write.
       var backoff = Backoff(timeout: .seconds(10))
       while try !file.tryLock(bytes: byte) {
         guard backoff.wait() else { throw FileError(.lockByte, file.location, .wouldBlock) }

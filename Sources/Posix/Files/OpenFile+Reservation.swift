@@ -22,7 +22,7 @@ extension OpenFile {
     try change(range, by: .allocateRange, blob_allocate_range)
   }
 
-  /// Gives a range blocks of its own, or returns `false` if this is not supported.
+  /// Allocates blocks for a range that no other file shares, or returns `false` if this is not supported.
   ///
   /// A write through a mapping to such a range then never finds the volume full, which would raise a signal. The range
   /// may be a hole, or share its blocks with a copy of the file. Existing bytes are preserved.
@@ -30,7 +30,7 @@ extension OpenFile {
     try change(range, by: .allocateRange, blob_own_range)
   }
 
-  /// Returns whether an offset is in a hole, or `false` where the file system does not tell.
+  /// Returns whether an offset is in a hole, or `false` if the file system does not report holes.
   ///
   /// A block that was allocated and not written may count as a hole. System call: `lseek(2)`.
   package borrowing func isHole(at offset: Int64) throws(FileError) -> Bool {

@@ -90,8 +90,8 @@ extension FaultOperation {
     }
   }
 
-  /// Returns a key of this process whose pages of the control file are not those of another key. The other key's pages
-  /// are then allocated by the operation, so the number of its calls does not depend on the process.
+  /// Returns a key of this process that shares no page of the control file with another key. The operation on the other
+  /// key then always allocates its pages, so the number of its calls does not depend on the process.
   private static func ownKey(besides other: String) -> String {
     let others = pages(of: other)
     var number = 0

@@ -13,7 +13,7 @@ package struct RemoteRecords: Sendable {
   /// The clock of `patience`; replaced in tests.
   package var clock: any Clock<Duration> = ContinuousClock()
   package var sealKey: RemoteSealKey?
-  /// The largest object that is read, in bytes, because it is held in memory. The default is the same as for a cache's remote tier.
+  /// The largest object that is read, in bytes, because it is held in memory. A cache's remote tier has the same default.
   package var largestObject = Int64(1 << 30) + Int64(RemoteTier.overheadByteCount)
   package var now: @Sendable () -> UnixTime = { UnixTime(seconds: SystemClock.unixSeconds()) }
 

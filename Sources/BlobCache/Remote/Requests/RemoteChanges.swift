@@ -177,7 +177,7 @@ final class RemoteChanges: Sendable {
       }
       return nil
     } didEnter: {
-      // A pause may have begun since the pauses were read, and then only the tasks that waited were resumed.
+      // A pause may have begun after the pauses were read. It resumed only the tasks that were waiting by then.
       wake()
     }
   }

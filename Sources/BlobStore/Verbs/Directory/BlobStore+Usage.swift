@@ -25,7 +25,7 @@ extension BlobStore {
   /// The counters are known in each directory that this library has created, and elsewhere after the first `usage()`
   /// or complete collection.
   ///
-  /// - Returns: The estimate, or `nil` if the counters are not known, or if there is no control file.
+  /// - Returns: The estimate, or `nil` if the counters are unknown or the control file is missing.
   /// - Complexity: O(1).
   public func usageEstimate() throws(BlobStoreError) -> UsageEstimate? {
     try withErrorContext("usageEstimate") { try core.usageEstimate() }
