@@ -1,7 +1,5 @@
 /// Percent-encoding of URLs (RFC 3986, section 2.1).
 package enum PercentEncoding {
-  private static let digits = Array("0123456789ABCDEF".utf8)
-
   /// Escapes every byte except ASCII letters, ASCII digits, `-`, `.`, `_` and `~`, as AWS Signature Version 4 requires.
   package static func encoded(_ text: String, keepsSlashes: Bool = false) -> String {
     var bytes: [UInt8] = []
@@ -10,16 +8,18 @@ package enum PercentEncoding {
       if isUnreserved(byte) || keepsSlashes && byte == UInt8(ascii: "/") {
         bytes.append(byte)
       } else {
-        append(byte, to: &bytes)
+        let escape = escape(of: byte)
+        bytes += [escape.0, escape.1, escape.2]
       }
     }
     return String(decoding: bytes, as: UTF8.self)
   }
 
-  package static func append(_ byte: UInt8, to bytes: inout [UInt8]) {
-    bytes.append(UInt8(ascii: "%"))
-    bytes.append(digits[Int(byte >> 4)])
-    bytes.append(digits[Int(byte & 15)])
+  /// Returns the percent sign and the two digits that encode a byte.
+  @inlinable
+  package static func escape(of byte: UInt8) -> (UInt8, UInt8, UInt8) {
+    func digit(_ value: UInt8) -> UInt8 { value + (value < 10 ? 0x30 : 0x37) }
+    return (UInt8(ascii: "%"), digit(byte >> 4), digit(byte & 15))
   }
 
   /// Decodes a text, or returns `nil` if an escape is incomplete or the decoded bytes are not UTF-8.

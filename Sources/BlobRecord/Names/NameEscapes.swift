@@ -6,17 +6,24 @@ package enum NameEscapes {
   static func encode(_ text: String) -> String {
     let escapes = escapeCount(text)
     guard escapes > 0 else { return text }
-    let bytes = text.utf8
-    var encoded: [UInt8] = []
-    encoded.reserveCapacity(bytes.count + 2 * escapes)
-    for byte in bytes {
-      if needsEscape(byte) || (encoded.isEmpty && byte == UInt8(ascii: ".")) {
-        PercentEncoding.append(byte, to: &encoded)
-      } else {
-        encoded.append(byte)
+    return unsafe text.withContiguousUTF8 { bytes in
+      let bytes = unsafe bytes.span
+      return unsafe String(unsafeUninitializedCapacity: bytes.count + 2 * escapes) { encoded in
+        var count = 0
+        for index in bytes.indices {
+          let byte = bytes[index]
+          if needsEscape(byte) || index == 0 && byte == UInt8(ascii: ".") {
+            let escape = PercentEncoding.escape(of: byte)
+            unsafe (encoded[count], encoded[count + 1], encoded[count + 2]) = escape
+            count += 3
+          } else {
+            unsafe encoded[count] = byte
+            count += 1
+          }
+        }
+        return count
       }
     }
-    return String(decoding: encoded, as: UTF8.self)
   }
 
   /// Decodes a name, including escapes that `encode` would not produce, which encoding the result again reveals.
