@@ -16,7 +16,8 @@ final class SharedFile: Sendable {
   private let pages: SparsePages?
   /// A Boolean value that indicates whether holes must not be read through the mapping.
   private let readsNeedRoom: Bool
-  private let access: FileAccess
+  /// A Boolean value that indicates whether the file is mapped, and this process may write to it.
+  let isMapped: Bool
   /// A Boolean value that indicates whether the next change must replace the file. Its locks are valid until then.
   let isDamaged: Bool
   let owners: FileOwners
@@ -36,10 +37,10 @@ final class SharedFile: Sendable {
     mayBePlanted = if case .owner = owners.distrust(of: status) { true } else { false }
     self.format = format
     self.file = file
+    isMapped = access == .readWrite && map != nil
     self.map = map
     self.pages = pages
     readsNeedRoom = pages?.readsNeedRoom == true
-    self.access = access
     self.isDamaged = isDamaged
   }
 
@@ -117,9 +118,6 @@ extension SharedFile {
 // MARK: - Words
 
 extension SharedFile {
-  /// A Boolean value that indicates whether the file is mapped, and this process may write to it.
-  var isMapped: Bool { map != nil && access == .readWrite }
-
   /// A Boolean value that indicates whether the file is mapped.
   var isReadable: Bool { map != nil }
 
@@ -127,13 +125,21 @@ extension SharedFile {
 
   /// Calls a closure with a word of a mapped file. The closure must not write if the file is only readable, or if the
   /// word's page is not allocated (`allocate`).
+  @inline(__always)
   func withWord<Word: AtomicRepresentable, Result>(
     at offset: Int, as type: Word.Type, _ body: (borrowing Atomic<Word>) -> Result
   ) -> Result {
-    if readsNeedRoom, pages!.isHole(offset, of: file) {
-      return pages!.zeros!.withWord(at: offset, as: type, body)
-    }
+    if readsNeedRoom { return withWordOutsideHoles(at: offset, as: type, body) }
     return map!.withWord(at: offset, as: type, body)
+  }
+
+  /// Calls a closure like `withWord`, with a zero in place of a word in a hole. Not inlined, because it is rarely needed.
+  @inline(never)
+  private func withWordOutsideHoles<Word: AtomicRepresentable, Result>(
+    at offset: Int, as type: Word.Type, _ body: (borrowing Atomic<Word>) -> Result
+  ) -> Result {
+    guard pages!.isHole(offset, of: file) else { return map!.withWord(at: offset, as: type, body) }
+    return pages!.zeros!.withWord(at: offset, as: type, body)
   }
 
   /// Allocates the page of a word of a sparse file that is mapped, before the first write to it by this process

@@ -11,8 +11,6 @@ public struct PackedPlace: Hashable, Sendable {
 
   /// The pack, chunk, and offset in one word.
   let address: UInt64
-  /// The path of the pack relative to the root.
-  public let file: String
 }
 
 /// The position at which a walk in the order of the names' digests stopped, where another walk continues.

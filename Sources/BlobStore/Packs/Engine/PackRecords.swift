@@ -72,9 +72,11 @@ extension PackedPlace {
 
   init(_ address: PackAddress, sequence: UInt64) {
     self.init(
-      pack: address.pack, chunk: address.chunk, offset: address.offset, sequence: sequence, address: address.rawValue,
-      file: PackDirectory.name + "/" + PackFile.name(address.pack))
+      pack: address.pack, chunk: address.chunk, offset: address.offset, sequence: sequence, address: address.rawValue)
   }
+
+  /// The path of the pack relative to the root.
+  public var file: String { PackDirectory.name + "/" + PackFile.name(pack) }
 }
 
 struct PackedContent {
