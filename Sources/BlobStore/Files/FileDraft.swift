@@ -10,7 +10,8 @@ internal import SystemPackage
 /// draft with a temporary name is locked by its writer, so that a collection can recognize abandoned ones. A recycled
 /// draft is leased until just before the call that publishes it (`RecyclingBin`).
 struct FileDraft: ~Copyable {
-  let subdirectory: OpenSubdirectory
+  /// The directory in which the draft is published, and in which it has its temporary name.
+  private(set) var subdirectory: OpenSubdirectory
   let file: OpenFile
   private let names: TemporaryNames
   private var place: Place
@@ -129,6 +130,23 @@ struct FileDraft: ~Copyable {
     case .inBin(let recycled) where recycled.entry.byteCount > byteCount: try file.truncate(to: byteCount)
     default: break
     }
+  }
+
+  /// Moves a draft to another directory, in which it gets another temporary name. Throws ENOENT if the directory was
+  /// removed.
+  mutating func move(to subdirectory: OpenSubdirectory) throws(FileError) {
+    let old = try name()
+    let new = names.next()
+    names.note(new, in: subdirectory)
+    do {
+      try self.subdirectory.directory.rename(old, to: new, in: subdirectory.directory)
+    } catch {
+      names.forget(new)
+      throw error
+    }
+    names.forget(old)
+    self.subdirectory = subdirectory
+    place = .beside(new)
   }
 
   /// Publishes the draft unless the name is in use. Returns `nil` if the file system cannot check that.

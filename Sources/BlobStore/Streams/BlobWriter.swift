@@ -196,9 +196,10 @@ extension Publisher {
   fileprivate func waitForRoom(for size: RecordSize, _ placed: borrowing PlacedDraft) throws {
     try enforcer?.waitForRoom(for: size) {
       do {
+        let subdirectory = try core.recordSubdirectory(of: placed.path, placed.root) ?? placed.draft.subdirectory
         return Predecessor(
           try Records(core).recordToReplace(
-            at: placed.path, in: placed.draft.subdirectory.directory, of: placed.root, by: RecordJudge()))?.size
+            at: placed.path, in: subdirectory.directory, of: placed.root, by: RecordJudge()))?.size
       } catch {
         // The commit reports the error.
         return nil

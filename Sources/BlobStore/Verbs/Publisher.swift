@@ -152,12 +152,16 @@ extension Publisher {
 
   /// Creates a file with a temporary name that is written incrementally. It has a name from the start, because an
   /// unnamed file might be refused its name at the end, and a stream's data cannot be written again.
+  ///
+  /// In a directory that packs records, the file is created at the root. Its record may be packed at the end, and an
+  /// empty subdirectory would be left.
   func makeDraft(_ header: RecordHeader, at path: RecordPath, for byteCount: Int64) throws -> PlacedDraft {
     let ways = DraftAttempts(mayRecycle: false, canWriteAgain: false)
     return try attempting(Attempt(ways: ways, byteCount: byteCount), at: path) { open, path, attempt in
-      let subdirectory = try open.madeSubdirectory(path.subdirectory)
+      let name = open.packing?.bound == nil ? path.subdirectory : ""
+      let subdirectory = try open.madeSubdirectory(name)
       let draft = try Records(core).draft(header, for: path, attempt.ways, in: subdirectory, of: open)
-      return PlacedDraft(draft: draft, path: path, root: open)
+      return PlacedDraft(draft: draft, path: path, root: open, isAtRoot: name != path.subdirectory)
     }
   }
 
@@ -170,12 +174,23 @@ extension Publisher {
     var wait: LimitEnforcer.Wait?
     defer { enforcer?.stopAsking(wait) }
     if let receipt = try pack(placed, &pending, &wait) { return receipt }
+    try moveToSubdirectory(&placed)
     pending.forgetKeptLocks()
     while true {
       if let receipt = try publish(&placed.draft, &pending, &wait, at: placed.path, of: placed.root) {
         return receipt
       }
     }
+  }
+
+  /// Moves a draft from the root to the subdirectory of its record, which is created if it is missing.
+  private func moveToSubdirectory(_ placed: inout PlacedDraft) throws {
+    guard placed.isAtRoot else { return }
+    let ways = DraftAttempts(mayRecycle: false, canWriteAgain: true)
+    try attempting(Attempt(ways: ways, byteCount: 0), at: placed.path) { _, _, _ in
+      try placed.draft.move(to: placed.root.madeSubdirectory(placed.path.subdirectory))
+    }
+    placed.isAtRoot = false
   }
 
   /// Packs the data of a stream, whose file is discarded. Returns `nil` if the record must be stored as a file.
@@ -275,4 +290,6 @@ struct PlacedDraft: ~Copyable {
   var draft: FileDraft
   let path: RecordPath
   let root: OpenRoot
+  /// A Boolean value that indicates whether the draft must be moved to the record's subdirectory to be published.
+  var isAtRoot: Bool
 }

@@ -88,7 +88,46 @@ import Testing
     #expect(try store.load("key")?.payload == payload(byteCount))
     #expect(try store.header(for: "key")?.refCount == 1)
     #expect(try cache.exists("ke/key") != isPacked)
+    #expect(try cache.exists("ke") != isPacked, "an empty subdirectory is left")
     #expect(try !cache.files().contains { $0.contains(".tmp") })
+  }
+
+  /// A discarded stream leaves no subdirectory either.
+  @Test func aDiscardedStreamLeavesNothing() throws {
+    var writer = try store().openWriter(for: "key", ttl: .seconds(50))
+    try writer.append(payload(20_000))
+    writer.discard()
+    #expect(try !cache.exists("ke"))
+    #expect(try !cache.files().contains { $0.contains(".tmp") })
+  }
+
+  /// A collection removes the new subdirectory before the file of a stream is moved to it.
+  @Test func aStreamIsMovedAgainIfItsSubdirectoryIsRemoved() throws {
+    let (trace, moves) = (CallTrace(), CallCount())
+    let store = try cache.store(files: trace.files) { $0.packing = .upTo(8192) }
+    var writer = try store.openWriter(for: "key", ttl: .seconds(50))
+    try writer.append(payload(20_000))
+    let path = cache.root.appending("ke")
+    trace.onCall { call, _ in
+      guard call == .rename else { return nil }
+      moves.add(1)
+      if moves.value == 1 { rmdir(path.string) }
+      return nil
+    }
+    try writer.commit()
+    #expect(moves.value == 2)
+    #expect(try store.load("key")?.payload == payload(20_000))
+    #expect(try cache.exists("ke/key"))
+  }
+
+  @Test func anImportIntoPacksMakesNoSubdirectories() throws {
+    let source = try TemporaryDirectory()
+    for number in 0..<10 { try payload(number * 10).write(to: source.url("file \(number)")) }
+    let store = try store()
+    try store.importFiles(from: source.path)
+    #expect(try store.usage().records == 10)
+    let names = try FileManager.default.contentsOfDirectory(atPath: cache.root.string)
+    #expect(names.allSatisfy { $0.hasPrefix(".") })
   }
 
   @Test func aReaderTellsExpiryAndDamage() throws {
