@@ -108,6 +108,7 @@ public struct BlobResponder: Sendable {
         throw Refusal(403, "this server is for reading only")
       }
       try caller.check(permission)
+      if let pinning = route.permissionToPin(request, target) { try caller.check(pinning) }
     }
     if request.method == "OPTIONS" { return ServerResponse(status: 204, fields: route.optionFields) }
     switch (route, request.method) {

@@ -17,7 +17,7 @@
 
     @Option(
       parsing: .unconditional,
-      help: ArgumentHelp("What it allows: read, write and admin, with commas between them.", valueName: "scopes"))
+      help: ArgumentHelp("What it allows: read, write, pin and admin, with commas between them.", valueName: "scopes"))
     var scopes = "read"
 
     @Option(
@@ -29,7 +29,7 @@
         throw ValidationError("The name must be printable ASCII without blanks, and not begin with #.")
       }
       guard AccessScope.set(scopes) != nil else {
-        throw ValidationError("The scopes must be of read, write and admin, with commas between them.")
+        throw ValidationError("The scopes must be of read, write, pin and admin, with commas between them.")
       }
     }
 

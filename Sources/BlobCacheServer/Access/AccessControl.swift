@@ -81,8 +81,12 @@ public final class AccessControl: Sendable {
 public enum AccessScope: String, CaseIterable, Comparable, Sendable {
   /// Requests that read blobs, records, lists and statistics.
   case read
-  /// Requests that store, remove, touch, lock or unlock blobs.
+  /// Requests that store, remove or touch blobs.
   case write
+  /// Requests that lock or unlock blobs, or store them without an end, and so keep them from expiry and eviction.
+  ///
+  /// It is separate because a writer could otherwise fill the directory with blobs that no collection may remove.
+  case pin
   /// Requests that concern the whole directory, such as a collection.
   case admin
 
@@ -104,7 +108,8 @@ public enum AccessScope: String, CaseIterable, Comparable, Sendable {
     switch self {
     case .read: 0
     case .write: 1
-    case .admin: 2
+    case .pin: 2
+    case .admin: 3
     }
   }
 }

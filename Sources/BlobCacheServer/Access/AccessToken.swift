@@ -64,7 +64,7 @@ extension AccessToken {
     guard Self.isName(parts[0]) else { throw TokenLineError("a name has printable letters of ASCII") }
     let digest = try Self.digest(ofField: parts[1])
     guard let scopes = AccessScope.set(parts[2]) else {
-      throw TokenLineError("scopes are of read, write and admin, with commas between them")
+      throw TokenLineError("scopes are of read, write, pin and admin, with commas between them")
     }
     var prefix = ""
     if parts.count == 4 {

@@ -42,8 +42,11 @@ extension BlobResponder {
     throw Refusal(404, "there is no such blob")
   }
 
+  /// Stores a tool's product, which others may need room for, and which the tool can build again. Therefore, it is
+  /// neither locked nor kept forever, whatever the request asks for.
   func keep(_ key: BlobKey, _ request: ServerRequest, for tool: BuildTool) async throws -> ServerResponse {
     var request = request
+    StoreOrder.removePins(from: &request.fields)
     if let lifetime = configuration.toolLifetimes[tool],
       try RequestedLifetime(request.fields, now: now) == .directoryDefault
     {

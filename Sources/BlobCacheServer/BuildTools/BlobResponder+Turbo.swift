@@ -9,11 +9,7 @@ extension BlobResponder {
   func keepArtifact(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
     let artifact = try TurboArtifact(request.fields)
     var kept = request
-    kept.fields = HeaderFields()
-    for field in request.fields.all where field.name.lowercased() != "content-type" {
-      kept.fields.append(field.name, field.value)
-    }
-    kept.fields.append("Content-Type", artifact.contentType)
+    kept.fields.replace("Content-Type", with: artifact.contentType)
     _ = try await keep(key, kept, for: .turbo)
     return .json("{\"urls\":[]}", status: 202)
   }

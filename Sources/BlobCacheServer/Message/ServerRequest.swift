@@ -81,9 +81,11 @@ public struct HeaderFields: Sendable, ExpressibleByDictionaryLiteral {
 
   /// Replaces all fields of a name with one.
   mutating func replace(_ name: String, with value: String) {
-    all.removeAll { Self.isSame($0.name, name) }
+    remove(name)
     append(name, value)
   }
+
+  mutating func remove(_ name: String) { all.removeAll { Self.isSame($0.name, name) } }
 
   /// The first value of a name, or `nil` if the field does not exist.
   ///

@@ -58,8 +58,8 @@ extension BlobResponder {
   private func store(
     _ body: MessageBody, for key: BlobKey, _ order: StoreOrder, _ change: JudgedChange
   ) async throws -> RecordHeader? {
+    // Bytes are taken as they arrive, so that announced bodies that never arrive keep nobody else from storing.
     let inMemory = BodyShare(of: bodies.inMemory)
-    try inMemory.take(min(body.byteCount ?? .max, Int64(Self.pieceSize)))
     let onDisk = BodyShare(of: bodies.onDisk)
     // The shares last until the payload is stored or removed.
     defer {
@@ -75,7 +75,7 @@ extension BlobResponder {
     if isWhole || order.visibility == .afterCommit, let byteCount = body.byteCount,
       isWhole || byteCount <= Int64(Self.pieceSize)
     {
-      let payload = try await Self.whole(body, byteCount: Int(byteCount))
+      let payload = try await Self.whole(body, byteCount: Int(byteCount), inMemory)
       return try await withoutRefusedType(order) { order in
         try await cache.store(
           payload, for: key, ttl: order.lifetime.timeToLive, locks: order.locks, extendedData: order.extendedData,
@@ -83,8 +83,8 @@ extension BlobResponder {
       }
     }
     guard case .stream(let byteCount, let pieces) = body else { throw Refusal(500, "a fault of the server") }
-    return try await store(
-      pieces, Upload(byteCount: byteCount, order.visibility, onDisk), for: key, order, change)
+    let upload = Upload(byteCount: byteCount, order.visibility, inMemory: inMemory, onDisk: onDisk)
+    return try await store(pieces, upload, for: key, order, change)
   }
 
   /// - Returns: The header of the new record, or `nil` if the preconditions fail at the commit.
@@ -127,15 +127,21 @@ extension BlobResponder {
       upload.writer = writer
     }
     if !bytes.isEmpty { try await writer.append(bytes) }
+    upload.didWrite()
   }
 
-  private static func whole(_ body: MessageBody, byteCount: Int) async throws -> Data {
+  private static func whole(_ body: MessageBody, byteCount: Int, _ share: BodyShare) async throws -> Data {
     switch body {
     case .none, .omitted, .file: return Data()
-    case .bytes(let payload): return payload
+    case .bytes(let payload):
+      try share.take(Int64(payload.count))
+      return payload
     case .stream(_, let pieces):
       var payload = Data(capacity: byteCount)
-      for try await piece in pieces { payload.append(piece) }
+      for try await piece in pieces {
+        try share.take(Int64(piece.count))
+        payload.append(piece)
+      }
       guard payload.count == byteCount else {
         throw Refusal(400, "\(payload.count) bytes arrived where \(byteCount) were told")
       }
@@ -157,7 +163,7 @@ extension BlobResponder {
   }
 }
 
-private struct StoreOrder {
+struct StoreOrder {
   let lifetime: RequestedLifetime
   let locks: BlobStore.LockPolicy
   let visibility: BlobStore.Visibility
@@ -166,6 +172,18 @@ private struct StoreOrder {
 
   static let locksName = "X-BlobCache-Locks"
   static let visibilityName = "X-BlobCache-Visibility"
+
+  /// Returns whether the fields of a PUT keep its blob from expiry and eviction.
+  static func pins(_ fields: HeaderFields) -> Bool {
+    BlobStore.LockPolicy.withNewLock.contains { $0.rawValue == fields[locksName] }
+      || fields[RequestedLifetime.fieldName] == RequestedLifetime.endless
+  }
+
+  /// Removes the fields with which a PUT keeps its blob from expiry and eviction.
+  static func removePins(from fields: inout HeaderFields) {
+    fields.remove(locksName)
+    if fields[RequestedLifetime.fieldName] == RequestedLifetime.endless { fields.remove(RequestedLifetime.fieldName) }
+  }
 
   init(_ fields: HeaderFields, now: UnixTime) throws(Refusal) {
     // A server must not assemble a payload from parts (RFC 9110, 14.4).
@@ -204,13 +222,15 @@ struct Upload {
   private var arrived: Int64 = 0
   private var gathered = Data()
   private let visibility: BlobStore.Visibility
-  private let share: BodyShare
+  private let inMemory: BodyShare
+  private let onDisk: BodyShare
 
   /// With the visibility `whileWriting`, each piece is written immediately for concurrent readers.
-  init(byteCount: Int64?, _ visibility: BlobStore.Visibility, _ share: BodyShare) {
+  init(byteCount: Int64?, _ visibility: BlobStore.Visibility, inMemory: BodyShare, onDisk: BodyShare) {
     self.byteCount = byteCount
     self.visibility = visibility
-    self.share = share
+    self.inMemory = inMemory
+    self.onDisk = onDisk
   }
 
   /// - Returns: The bytes to write now, or `nil` while the piece is incomplete.
@@ -218,12 +238,16 @@ struct Upload {
   mutating func gather(_ piece: Data) throws(Refusal) -> Data? {
     arrived += Int64(piece.count)
     if let byteCount, arrived > byteCount { throw mismatch(byteCount) }
-    try share.take(Int64(piece.count))
+    try inMemory.take(Int64(piece.count))
+    try onDisk.take(Int64(piece.count))
     gathered.append(piece)
     guard gathered.count >= Self.pieceSize || visibility == .whileWriting else { return nil }
     defer { gathered = Data() }
     return gathered
   }
+
+  /// Releases the memory of the bytes that were written.
+  func didWrite() { inMemory.giveBack() }
 
   mutating func finish() throws(Refusal) -> Data {
     if let byteCount, arrived < byteCount { throw mismatch(byteCount) }
@@ -234,4 +258,9 @@ struct Upload {
   private func mismatch(_ byteCount: Int64) -> Refusal {
     Refusal(400, "\(arrived) bytes arrived where \(byteCount) were told")
   }
+}
+
+extension BlobStore.LockPolicy {
+  /// The policies that may lock a blob that was not locked before.
+  fileprivate static let withNewLock: [Self] = [.one, .keepOrOne]
 }

@@ -103,6 +103,18 @@ enum Route {
     }
   }
 
+  /// Returns the additional permission for a request that locks or unlocks a blob, or stores one that never expires.
+  func permissionToPin(_ request: ServerRequest, _ target: RequestTarget) -> Permission? {
+    guard case .blob(let key) = self else { return nil }
+    let isPinning =
+      switch request.method {
+      case "PUT": StoreOrder.pins(request.fields)
+      case "POST": target.query.contains { ["lock", "unlock"].contains($0.name) }
+      default: false
+      }
+    return isPinning ? Permission(scope: .pin, reach: .key(key.string)) : nil
+  }
+
   var optionFields: HeaderFields {
     var fields: HeaderFields = ["Allow": allowedMethods]
     if case .tool(let tool) = self { for field in tool.optionFields.all { fields.append(field.name, field.value) } }

@@ -11,6 +11,8 @@ enum RequestedLifetime: Equatable {
   case none
 
   static let fieldName = "X-BlobCache-TTL"
+  /// The value of the field for a blob that never expires.
+  static let endless = "never"
 
   /// - Throws: 400 for a malformed `X-BlobCache-TTL`. Malformed directives of `Cache-Control` are ignored. An `Expires`
   ///   that is not a date, such as `0`, is a time in the past (RFC 9111, 5.3).
@@ -39,7 +41,7 @@ enum RequestedLifetime: Equatable {
 
   /// Parses `never`, `0` for the default, or a duration in the format of the command-line tool.
   init?(_ text: String) {
-    if text == "never" {
+    if text == Self.endless {
       self = .never
       return
     }

@@ -14,7 +14,7 @@ extension BlobResponder {
     case .record: return try await recordPage(target, tokenField(for: .change, caller))
     case .payload: return try await payload(target, request)
     case .collections: return try await collectionPage(tokenField(for: .collect, caller))
-    case .change: return try await changeRecord(try await form(of: request))
+    case .change: return try await changeRecord(try await form(of: request), caller)
     case .collect: return try await collectByForm(try await form(of: request))
     case .verify: return try await verifyByForm(try await form(of: request))
     case .enter:

@@ -12,6 +12,7 @@ import Testing
 
   init() throws {
     var tokens = AccessScope.allCases.map { AccessToken(name: $0.rawValue, secret: $0.rawValue, scopes: [$0]) }
+    tokens.append(AccessToken(name: "pinning", secret: "pinning", scopes: [.write, .pin], keyPrefix: "a"))
     tokens.append(AccessToken(name: "all", secret: "all", scopes: Set(AccessScope.allCases)))
     tokens.append(
       AccessToken(name: "prefixed", secret: "prefixed", scopes: Set(AccessScope.allCases), keyPrefix: "ci/é"))
@@ -24,8 +25,7 @@ import Testing
   private static let requests: [(method: String, target: String, scope: String, reaches: Bool)] = [
     ("GET", "/v1/blobs/a", "read", false), ("HEAD", "/v1/blobs/a", "read", false),
     ("PUT", "/v1/blobs/a", "write", false), ("DELETE", "/v1/blobs/a", "write", false),
-    ("POST", "/v1/blobs/a?touch", "write", false), ("POST", "/v1/blobs/a?lock", "write", false),
-    ("POST", "/v1/blobs/a?unlock&force", "write", false), ("GET", "/v1/records/a", "read", false),
+    ("POST", "/v1/blobs/a?touch", "write", false), ("GET", "/v1/records/a", "read", false),
     ("GET", "/v1/blobs", "read", false), ("GET", "/v1/blobs?prefix=ci/", "read", false),
     ("GET", "/metrics", "read", false), ("GET", "/status", "read", false),
     ("GET", "/ui/", "read", false), ("GET", "/ui/record?key=ci/%C3%A9", "read", false),
@@ -78,6 +78,31 @@ import Testing
       #expect((status == 403) == !isAllowed, "\(secret): \(status)")
       #expect(status != 401)
     }
+  }
+
+  /// A writer must not be able to fill the directory with blobs that no collection may remove.
+  @Test(arguments: [
+    ("POST", "a?lock", "", ""), ("POST", "a?unlock&force", "", ""), ("PUT", "a", "X-BlobCache-TTL", "never"),
+    ("PUT", "a", "X-BlobCache-Locks", "one"), ("PUT", "a", "x-blobcache-locks", "keepOrOne"),
+  ])
+  func aPinNeedsItsScope(method: String, target: String, field: String, value: String) async throws {
+    try await server.cache.store(Data("x".utf8), for: "a")
+    try await server.cache.lock("a")
+    for (secret, isAllowed) in [("write", false), ("pin", false), ("pinning", true), ("all", true)] {
+      var fields: HeaderFields = ["Authorization": "Bearer \(secret)"]
+      if !field.isEmpty { fields.append(field, value) }
+      let status = try await server.send(method, "/v1/blobs/\(target)", fields, .bytes(Data("y".utf8))).status
+      #expect((status == 403) == !isAllowed, "\(secret): \(status)")
+      // The token that may pin is for other keys.
+      if secret == "pinning" {
+        #expect(try await server.send(method, "/v1/blobs/\("b" + target.dropFirst())", fields).status == 403)
+      }
+    }
+  }
+
+  @Test(arguments: [("X-BlobCache-Locks", "none"), ("X-BlobCache-Locks", "keep"), ("X-BlobCache-TTL", "6h")])
+  func aWriterSetsOtherFields(field: String, value: String) async throws {
+    #expect(try await server.put("a", "x", ["Authorization": "Bearer write", field: value]).status == 201)
   }
 
   @Test(arguments: ["GET /healthz", "GET /readyz", "OPTIONS /v1/blobs/a", "HEAD /healthz"])

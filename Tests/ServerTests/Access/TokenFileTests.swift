@@ -51,8 +51,9 @@ import Testing
     ("ci", "a name, a digest, scopes"), ("ci sha256:\(digest)", "a name, a digest, scopes"),
     ("ci sha256:\(digest) read a b", "a name, a digest, scopes"), ("ci \(digest) read", "sha256:"),
     ("ci sha256:\(digest)00 read", "64 hexadecimal"), ("ci sha256:\(digest.dropLast()) read", "64 hexadecimal"),
-    ("ci sha256:\(digest.dropLast())g read", "64 hexadecimal"), ("ci sha256:\(digest) reed", "read, write and admin"),
-    ("ci sha256:\(digest) read,", "read, write and admin"), ("ci sha256:\(digest) read %4", "wrong escape"),
+    ("ci sha256:\(digest.dropLast())g read", "64 hexadecimal"),
+    ("ci sha256:\(digest) reed", "read, write, pin and admin"),
+    ("ci sha256:\(digest) read,", "read, write, pin and admin"), ("ci sha256:\(digest) read %4", "wrong escape"),
     ("ö sha256:\(digest) read", "ASCII"), ("", "no token"), ("# ci", "no token"),
     ("ci sha256:\(digest) read\nb sha256:\(digest.uppercased()) write", "line 2"), ("a - read\nb - read", "line 2"),
   ])

@@ -70,6 +70,15 @@ import Testing
     }
   }
 
+  /// A tool can build its products again, and others may need their room.
+  @Test(arguments: Place.all) func aProductIsNotPinned(place: Place) async throws {
+    let fields: HeaderFields = ["X-BlobCache-Locks": "one", "X-BlobCache-TTL": "never"]
+    _ = try await server.send("PUT", place.path, fields, .bytes(Data("one".utf8)))
+    let header = try #require(try await server.cache.header(for: BlobKey(place.key)))
+    #expect(header.refCount == 0)
+    #expect(header.ttl == 0)
+  }
+
   @Test func requestsAreCountedByTool() async throws {
     _ = try await put("/ccache/a")
     for path in ["/ccache/a", "/ccache/b", "/bazel/ac/\(Place.digest)", "/bazel/cas/\(Place.digest)"] {

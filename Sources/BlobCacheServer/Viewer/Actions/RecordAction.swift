@@ -15,6 +15,9 @@ enum RecordAction: String, CaseIterable, Sendable {
     }
   }
 
+  /// A Boolean value that indicates whether the action requires the scope `pin`.
+  var pins: Bool { [.lock, .unlock, .unlockAll].contains(self) }
+
   var past: String {
     switch self {
     case .lock: "The record was locked"
@@ -27,11 +30,12 @@ enum RecordAction: String, CaseIterable, Sendable {
 }
 
 extension BlobResponder {
-  func changeRecord(_ form: FormFields) async throws -> ServerResponse {
+  func changeRecord(_ form: FormFields, _ caller: Caller) async throws -> ServerResponse {
     guard let action = form["action"].flatMap(RecordAction.init(rawValue:)) else {
       throw Refusal(400, "the form names no action")
     }
     guard let text = form["key"], !text.isEmpty else { throw Refusal(400, "the form names no key") }
+    if action.pins { try caller.check(Permission(scope: .pin, reach: .key(text))) }
     let key = BlobKey(text)
     let outcome =
       switch action {
