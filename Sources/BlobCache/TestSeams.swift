@@ -10,6 +10,8 @@ extension BlobCache {
   package var threadCount: Int { engine.lanes.threadCount }
   /// Makes the start of threads fail with an errno; `nil` ends the failures.
   package func failThreads(with errno: Errno?) { for lane in engine.lanes.all { lane.failThreads(with: errno) } }
+  /// Does what an idle thread of the writes does before it ends.
+  package func rest() { engine.lanes.writes.whenIdle() }
   /// The number of stores that wait for the bytes of a pipe.
   package var inputWaitCount: Int { engine.readiness.waiterCount }
   package var slicedObjectCount: Int { engine.slicedObjects.count }

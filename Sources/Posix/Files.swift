@@ -189,8 +189,8 @@ package final class OpenFileBudget: Sendable {
 
   package static let ofProcess = OpenFileBudget(limit: share(of: CurrentProcess.openFileLimit))
 
-  /// Returns a 64th of the process's limit for open files, and at most 256.
-  package static func share(of openFileLimit: Int?) -> Int { min(256, (openFileLimit ?? .max) / 64) }
+  /// Returns a 64th of the process's limit for open files, and at most 16.
+  package static func share(of openFileLimit: Int?) -> Int { min(16, (openFileLimit ?? .max) / 64) }
 
   /// - Returns: `false` if the limit is reached.
   package func take() -> Bool {

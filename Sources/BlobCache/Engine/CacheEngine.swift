@@ -47,7 +47,7 @@ final class CacheEngine: Sendable {
     self.store = store
     self.tenant = tenant
     readiness = store.readinessWatch()
-    lanes = Lanes(width: configuration.maxConcurrentOperations, after: predecessor)
+    lanes = Lanes(width: configuration.maxConcurrentOperations, after: predecessor) { store.closeSubdirectories() }
     let generations = Generations(of: store)
     let observer = Observer(cache: store.directory.string)
     let touches = TouchBatch(of: store, interval: configuration.touchInterval, lane: lanes.upkeep)

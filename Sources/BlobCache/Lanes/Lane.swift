@@ -29,6 +29,7 @@ package final class Lane: Sendable {
   package let width: Int
   private let idleTime: Duration
   private let prepare: @Sendable () -> Void
+  let whenIdle: @Sendable () -> Void
   let seams: LaneSeams
   private let state = Lock(State())
 
@@ -36,13 +37,15 @@ package final class Lane: Sendable {
   ///   - width: The maximum number of threads.
   ///   - idleTime: The time after which an idle thread ends.
   ///   - prepare: Runs on each thread before its first job; it may block.
+  ///   - whenIdle: Runs on a thread whose idle time is over, unless another thread of the lane works.
   package init(
     width: Int, idleTime: Duration = .seconds(5), prepare: @escaping @Sendable () -> Void = {},
-    seams: LaneSeams = LaneSeams()
+    whenIdle: @escaping @Sendable () -> Void = {}, seams: LaneSeams = LaneSeams()
   ) {
     self.width = max(width, 1)
     self.idleTime = idleTime
     self.prepare = prepare
+    self.whenIdle = whenIdle
     self.seams = seams
   }
 
@@ -181,6 +184,7 @@ extension Lane {
   private func isCalledInTime(_ thread: LaneThread) -> Bool {
     if let order = thread.order(within: idleTime) { return isCalled(order) }
     seams.timeIsUp()
+    if state.withLock({ $0.idle.count == $0.threadCount }) { whenIdle() }
     let isOver = state.withLock { state in
       // A thread that is no longer idle is just being given an order.
       guard let index = state.idle.firstIndex(where: { $0 === thread }) else { return false }

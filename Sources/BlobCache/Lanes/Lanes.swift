@@ -15,10 +15,14 @@ struct Lanes: Sendable {
   let upkeep: Lane
   private let predecessor: ShutdownLatch?
 
-  /// - Parameter predecessor: The latch that each thread waits for before its first job.
-  init(width: Int, after predecessor: ShutdownLatch?) {
+  /// - Parameters:
+  ///   - predecessor: The latch that each thread waits for before its first job.
+  ///   - whenIdle: Runs on a thread of each lane that has had no work for some time.
+  init(width: Int, after predecessor: ShutdownLatch?, whenIdle: @escaping @Sendable () -> Void) {
     self.predecessor = predecessor
-    func lane(_ width: Int) -> Lane { Lane(width: width) { predecessor?.wait() } }
+    func lane(_ width: Int) -> Lane {
+      Lane(width: width, prepare: { predecessor?.wait() }, whenIdle: whenIdle)
+    }
     reads = lane(width)
     writes = lane(width)
     copies = lane(width)

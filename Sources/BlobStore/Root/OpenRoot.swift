@@ -212,6 +212,8 @@ final class OpenRoot: Sendable {
     subdirectories.confirm(status, systemTime: systemTime, at: moment)
   }
 
+  func closeSubdirectories() { subdirectories.closeAll() }
+
   /// Forgets a subdirectory in which nothing could be created. It is opened again when it is needed.
   func forgetSubdirectory(_ name: String) { subdirectories.forget(name) }
 

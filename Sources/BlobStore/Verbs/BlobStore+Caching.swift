@@ -97,6 +97,9 @@ extension BlobStore {
   /// A number that grows whenever the directory at the root's path may have been replaced or removed.
   package var rootChanges: UInt64 { core.root.changes }
 
+  /// Closes the subdirectories that stay open for later changes, because no more changes are expected for some time.
+  package func closeSubdirectories() { core.root.lastOpened?.closeSubdirectories() }
+
   /// Creates `CACHEDIR.TAG` in the directory, unless it exists or could be mistaken for a record.
   package func leaveCacheTag() throws(BlobStoreError) {
     try withErrorContext("store") {

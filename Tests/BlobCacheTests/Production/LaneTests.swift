@@ -60,6 +60,23 @@ import Testing
     }
   }
 
+  /// A lane is idle when all its threads are.
+  @Test(.timeLimit(.minutes(30))) func anIdleLaneReportsIt() async throws {
+    let (idle, gate) = (Counter(), Gate())
+    let lane = Lane(width: 2, idleTime: .milliseconds(1), whenIdle: { idle.increment() })
+    lane.submit(.medium) { gate.wait() }
+    try await until { lane.threadCount == 1 && lane.waitingCount == 0 }
+    // The job occupies the first thread, so a second one is started, and ends.
+    for _ in 0..<3 {
+      #expect(try await lane.run { _ in 1 } == 1)
+      try await until { lane.threadCount == 1 }
+    }
+    #expect(idle.count == 0)
+    gate.open()
+    try await until { lane.threadCount == 0 }
+    #expect(idle.count > 0)
+  }
+
   @Test func whatWaitsIsDoneByPriorityAndThenInOrder() async throws {
     let lane = Lane(width: 1)
     let gate = Gate()

@@ -18,6 +18,20 @@ import Testing
     #expect(cache.directory == test.root)
   }
 
+  /// A cache without work keeps no subdirectory open, and opens it again for the next change.
+  @Test func anIdleCacheClosesItsSubdirectories() async throws {
+    let cache = try BlobCache(
+      directory: test.root, configuration: test.configuration(), files: Files(budget: OpenFileBudget(limit: 4)))
+    // The first store has no control file yet, which determines whether a subdirectory may be kept open.
+    for length in 1...3 { try await cache.store(payload(length), for: "key") }
+    #expect(openPaths(below: test.root.appending("ke")).count == 1)
+    cache.rest()
+    #expect(openPaths(below: test.root.appending("ke")).isEmpty)
+    try await cache.store(payload(4), for: "key")
+    #expect(try await cache.load("key")?.payload == payload(4))
+    #expect(openPaths(below: test.root.appending("ke")).count == 1)
+  }
+
   @Test func twoCachesOnOneDirectoryShareEverything() async throws {
     let first = try test.cache()
     let second = try BlobCache(

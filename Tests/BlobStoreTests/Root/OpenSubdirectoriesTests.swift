@@ -148,7 +148,7 @@ import Testing
   /// The time of the table's clock in milliseconds.
   private static let now: Int64 = 1_000_000
 
-  /// A cache closes all its subdirectories when the limit is reached, and all caches together respect the limit.
+  /// All caches together respect the limit. A cache that may open no more keeps the last one.
   @Test(arguments: [0, 1, 2, 3]) func noMoreAreKeptOpenThanMayBe(limit: Int) throws {
     let directory = try Directory(at: cache.outside.path, files: Files())!
     let names = ["aa", "ab", "ac", "ad"]
@@ -172,6 +172,64 @@ import Testing
     // Both tables are released and return their budget.
     for _ in 0..<limit { #expect(budget.take()) }
     #expect(!budget.take())
+  }
+
+  /// If the limit is reached, a cache closes the subdirectory that it has used least recently, and no other one.
+  @Test func theLeastRecentlyUsedIsClosed() throws {
+    let directory = try Directory(at: cache.outside.path, files: Files())!
+    let names = ["aa", "ab", "ac", "ad"]
+    for name in names { #expect(try directory.makeSubdirectory(name, permissions: .ownerReadWriteExecute)) }
+    let budget = OpenFileBudget(limit: 3)
+    let table = OpenSubdirectories(budget)
+    func remember(_ name: String) throws {
+      table.remember(OpenSubdirectory(try directory.openSubdirectory(name)!), name, since: Self.now)
+    }
+    /// Returns the names of open subdirectories, and changes no order.
+    func opened() -> [String] {
+      names.filter { openPaths(below: cache.outside.path.appending($0)).count == 1 }
+    }
+    for name in names.prefix(3) { try remember(name) }
+    #expect(table.find("aa", at: Self.now) != nil)
+    try remember("ad")
+    #expect(opened() == ["aa", "ac", "ad"])
+    // Another opening is a use as well, and takes no more of the budget.
+    try remember("ac")
+    try remember("ab")
+    #expect(opened() == ["ab", "ac", "ad"])
+    table.forget("ac")
+    try remember("aa")
+    #expect(opened() == ["aa", "ab", "ad"])
+    #expect(!budget.take())
+  }
+
+  @Test func allCanBeClosed() throws {
+    let directory = try Directory(at: cache.outside.path, files: Files())!
+    let budget = OpenFileBudget(limit: 2)
+    let table = OpenSubdirectories(budget)
+    for name in ["aa", "ab"] {
+      #expect(try directory.makeSubdirectory(name, permissions: .ownerReadWriteExecute))
+      table.remember(OpenSubdirectory(try directory.openSubdirectory(name)!), name, since: Self.now)
+    }
+    table.closeAll()
+    #expect(openPaths(below: cache.outside.path).count <= 1)
+    #expect(table.find("aa", at: Self.now) == nil)
+    for _ in 0..<2 { #expect(budget.take()) }
+    #expect(!budget.take())
+  }
+
+  /// A store that stores in many subdirectories keeps few of them open, and none once it is told to close them.
+  @Test func fewStayOpenAndNoneWithoutWork() throws {
+    let store = try cache.store(files: Files(budget: OpenFileBudget(limit: 4)))
+    store.closeSubdirectories()
+    for number in 0..<40 { try store.store(payload(5), for: BlobKey("\(number)x")) }
+    let names = try FileManager.default.contentsOfDirectory(atPath: cache.root.string).filter { $0.count == 2 }
+    #expect(names.count == 40)
+    func openCount() -> Int { names.count { !openPaths(below: cache.root.appending($0)).isEmpty } }
+    #expect((1...4).contains(openCount()))
+    store.closeSubdirectories()
+    #expect(openCount() == 0)
+    try store.store(payload(6), for: "11x")
+    #expect(try store.load("11x")?.payload == payload(6))
   }
 
   /// If two threads open the same subdirectory, the first descriptor is closed and returned to the budget.

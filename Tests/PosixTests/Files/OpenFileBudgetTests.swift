@@ -3,7 +3,7 @@ import Testing
 
 @Suite struct OpenFileBudgetTests {
   /// The budget is small if the process may open only few files.
-  @Test(arguments: [(nil, 256), (1 << 20, 256), (1024, 16), (64, 1), (63, 0), (0, 0)] as [(Int?, Int)])
+  @Test(arguments: [(nil, 16), (1 << 20, 16), (1024, 16), (512, 8), (64, 1), (63, 0), (0, 0)] as [(Int?, Int)])
   func budgetIsASmallShare(openFileLimit: Int?, share: Int) {
     #expect(OpenFileBudget.share(of: openFileLimit) == share)
   }

@@ -73,10 +73,10 @@ struct FootprintCommand: AsyncParsableCommand {
     var bytes: [Int64] = []
     for keepsAll in [false, true] {
       let directory = workspace.path.appending("memory-\(keepsAll)")
-      let worker = try FootprintProcess(
-        FootprintWorker(
-          directory: directory, isPacked: true, keepsAllInMemory: keepsAll, keys: 0..<(keepsAll ? count : 1)))
-      bytes.append(try worker.usage().anonymousBytes)
+      let worker = try FootprintWorker(
+        directory: directory, isPacked: true, keepsAllInMemory: keepsAll, keys: 0..<(keepsAll ? count : 1)
+      ).start()
+      bytes.append(try ProcessUsage(of: worker).anonymousBytes)
       try worker.end()
     }
     return (bytes[1] - bytes[0]) / Int64(count) - Int64(FootprintWorker.payloadByteCount)
@@ -85,10 +85,9 @@ struct FootprintCommand: AsyncParsableCommand {
   private static func row(_ directory: FilePath, isPacked: Bool, processes: Int, records: Int) throws -> [String] {
     let each = records / processes
     let workers = try (0..<processes).map { number in
-      try FootprintProcess(
-        FootprintWorker(directory: directory, isPacked: isPacked, keys: each * number..<each * (number + 1)))
+      try FootprintWorker(directory: directory, isPacked: isPacked, keys: each * number..<each * (number + 1)).start()
     }
-    let usages = try workers.map { try $0.usage() }
+    let usages = try workers.map { try ProcessUsage(of: $0) }
     for worker in workers { try worker.end() }
     try BlobStore(directory: directory).collect()
     let disk = try AllocatedBytes(below: directory).all

@@ -19,14 +19,18 @@ struct FootprintWorker {
   /// Idle threads of a cache end after five seconds.
   private static let pause: Duration = .seconds(7)
 
-  /// The arguments of a worker process.
-  var arguments: [String] {
-    ["--work", directory.string, "--keys", "\(keys.lowerBound)", "\(keys.upperBound)"]
-      + (isPacked ? ["--packed"] : []) + (keepsAllInMemory ? ["--kept"] : [])
+  /// Starts a process that calls `run`.
+  func start() throws -> WorkerProcess {
+    try WorkerProcess(
+      ["--work", directory.string, "--keys", "\(keys.lowerBound)", "\(keys.upperBound)"]
+        + (isPacked ? ["--packed"] : []) + (keepsAllInMemory ? ["--kept"] : []))
   }
 
   /// Prints what the open cache uses in addition to the same program without it, and waits for the end of the input.
   func run() async throws {
+    // The same program without the cache makes keys and payloads, and waits, too.
+    try await Task.sleep(for: .milliseconds(100))
+    _ = (Self.key(0), Self.payload(0), try ProcessUsage().line)
     let before = try ProcessUsage()
     var configuration = BlobCache.Configuration()
     configuration.store.packing = isPacked ? .upTo(8192) : .off
@@ -37,9 +41,7 @@ struct FootprintWorker {
     }
     let cache = try BlobCache(directory: directory, configuration: configuration)
     for key in keys {
-      var payload = Data(repeating: 7, count: Self.payloadByteCount)
-      payload[0] = UInt8(truncatingIfNeeded: key)
-      try await cache.store(payload, for: Self.key(key), ttl: .seconds(Int64.max))
+      try await cache.store(Self.payload(key), for: Self.key(key), ttl: .seconds(Int64.max))
     }
     try await Task.sleep(for: Self.pause)
     print((try ProcessUsage() - before).line)
@@ -52,35 +54,10 @@ struct FootprintWorker {
 extension FootprintWorker {
   /// Returns a key of 24 bytes.
   private static func key(_ number: Int) -> BlobKey { BlobKey("https://example/" + String(format: "%08d", number)) }
-}
 
-/// The parent's side of a worker process.
-final class FootprintProcess {
-  private let process = Process()
-  private let input = Pipe()
-  private let output = Pipe()
-
-  init(_ worker: FootprintWorker) throws {
-    process.executableURL = Bundle.main.executableURL
-    process.arguments = worker.arguments
-    process.standardInput = input
-    process.standardOutput = output
-    try process.run()
-  }
-
-  func usage() throws -> ProcessUsage {
-    var line = Data()
-    while let byte = try output.fileHandleForReading.read(upToCount: 1), byte.first != 0x0A { line += byte }
-    guard let usage = ProcessUsage(line: String(decoding: line, as: UTF8.self)) else {
-      throw BenchmarkFailure("a process has ended that should have worked")
-    }
-    return usage
-  }
-
-  /// Ends the worker, which closes its cache.
-  func end() throws {
-    try input.fileHandleForWriting.close()
-    process.waitUntilExit()
-    try BenchmarkFailure.require(process.terminationStatus == 0, "a process has failed")
+  private static func payload(_ number: Int) -> Data {
+    var payload = Data(repeating: 7, count: payloadByteCount)
+    payload[0] = UInt8(truncatingIfNeeded: number)
+    return payload
   }
 }

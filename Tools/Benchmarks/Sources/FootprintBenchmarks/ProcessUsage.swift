@@ -43,9 +43,9 @@ extension ProcessUsage {
   /// One line of output of a worker.
   var line: String { "\(residentBytes) \(anonymousBytes) \(threads) \(descriptors)" }
 
-  init?(line: String) {
-    let numbers = line.split(separator: " ").compactMap { Int64($0) }
-    guard numbers.count == 4 else { return nil }
+  /// Waits for the line of a worker.
+  init(of worker: WorkerProcess) throws {
+    let numbers = try worker.numbers(4).map { Int64($0) }
     self.init(
       residentBytes: numbers[0], anonymousBytes: numbers[1], threads: Int(numbers[2]), descriptors: Int(numbers[3]))
   }
