@@ -12,9 +12,9 @@ package final class OpenSubdirectory: Sendable {
 
 /// The recently used subdirectories of stores and removals, which stay open for later ones.
 ///
-/// Opening and closing a directory allocates, and takes a few percent of the time of a small store. A cached directory is used for at most
-/// a second, unless a check of the unchanged root confirms that its name still leads to it. A moved or replaced
-/// subdirectory is therefore noticed as soon as a replaced root, and a removed one immediately.
+/// Opening and closing a directory allocates, and takes a few percent of the time of a small store. A cached directory
+/// is used for at most a second, unless a check of the unchanged root confirms that its name still leads to it. A moved
+/// or replaced subdirectory is therefore noticed as soon as a replaced root, and a removed one immediately.
 ///
 /// All caches of a process share a small budget of open directories. If it is used up, a cache closes the directory that
 /// it has used least recently. A `BlobCache` without work closes all of them before its threads end.
