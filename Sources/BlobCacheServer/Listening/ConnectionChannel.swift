@@ -28,15 +28,18 @@
         decoding.maxHeaderFieldSize = max(limits.targetBytes, limits.headerBytes)
         decoding.maxHeaderListSize = limits.targetBytes + limits.headerBytes
         decoding.maxHeaderFieldCount = 128
+        // One read brings at most 64 KiB, which wait in `RequestGate`.
+        try channel.syncOptions?.setOption(.maxMessagesPerRead, value: 1)
         let pipeline = channel.pipeline.syncOperations
         if let encryption { try pipeline.addHandler(encryption.makeHandler()) }
+        let keeper = ConnectionKeeper(patience: TimeAmount(limits.patience), on: channel.eventLoop)
+        try pipeline.addHandler(RequestGate(keeper))
         // `Conversation` sets the framing fields, because NIO adds chunked encoding to HEAD responses without a length.
         var encoding = HTTPResponseEncoder.Configuration()
         encoding.automaticallySetFramingHeaders = false
         try pipeline.configureHTTPServerPipeline(
           withPipeliningAssistance: false, withErrorHandling: false, withOutboundHeaderValidation: true,
           withEncoderConfiguration: encoding, withDecoderLimitConfiguration: decoding)
-        let keeper = ConnectionKeeper(patience: TimeAmount(limits.patience), on: channel.eventLoop)
         try pipeline.addHandler(keeper)
         let parts = try NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>(
           wrappingChannelSynchronously: channel, configuration: .init(isOutboundHalfClosureEnabled: true))

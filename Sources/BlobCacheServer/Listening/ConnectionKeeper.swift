@@ -22,6 +22,8 @@
     /// The number of completely received requests without a complete response, for which the server itself is at work.
     private var wholeRequests = 0
     private var bodyBytes = 0
+    /// The number of bytes that are still missing of a body with a length, and otherwise 0.
+    private(set) var bodyBytesLeft = 0
     /// The time since which the server has been processing received data, or `nil` while it reads.
     private var stalledSince: NIODeadline?
     private var check: Scheduled<Void>?
@@ -49,13 +51,16 @@
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
       switch unwrapInboundIn(data) {
-      case .head:
+      case .head(let head):
         requestsUnderWay += 1
+        bodyBytesLeft = head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0
         noteProgress()
       case .body(let bytes):
         bodyBytes += bytes.readableBytes
+        bodyBytesLeft = max(0, bodyBytesLeft - bytes.readableBytes)
         if bodyBytes >= Self.leastBodyBytes { noteProgress() }
       case .end:
+        bodyBytesLeft = 0
         wholeRequests += 1
         noteProgress()
       }

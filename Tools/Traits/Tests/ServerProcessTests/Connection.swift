@@ -117,6 +117,18 @@ final class Connection {
     }
   }
 
+  /// Sends as many of the bytes as the system accepts without waiting for the server to read.
+  func sendWithoutWaiting(_ text: String) throws {
+    var rest = Data(text.utf8)[...]
+    while !rest.isEmpty {
+      let flags = Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT)
+      let count = rest.withUnsafeBytes { Foundation.send(descriptor, $0.baseAddress, $0.count, flags) }
+      if count < 0, errno == EAGAIN { return }
+      guard count > 0 else { throw Failure("send(2): \(errno)") }
+      rest = rest.dropFirst(count)
+    }
+  }
+
   /// Shuts down the sending direction; responses can still be read.
   func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 

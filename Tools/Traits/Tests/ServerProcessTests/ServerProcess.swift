@@ -86,6 +86,16 @@ final class ServerProcess: @unchecked Sendable {
     try Connection(port: port, receiveBuffer: receiveBuffer)
   }
 
+  #if os(Linux)
+    /// Returns the resident memory of the server in bytes.
+    func residentBytes() throws -> Int {
+      let text = try String(contentsOfFile: "/proc/\(process.processIdentifier)/statm", encoding: .utf8)
+      let pages = text.split(separator: " ").dropFirst().first.flatMap { Int($0) }
+      guard let pages else { throw Failure("no memory in \(text)") }
+      return pages * Int(sysconf(Int32(_SC_PAGESIZE)))
+    }
+  #endif
+
   /// Waits until standard error contains a text.
   func waitForError(_ text: String) throws {
     let end = ContinuousClock.now + .seconds(60)

@@ -33,6 +33,56 @@ import Testing
     #expect(connection.hasEnded)
   }
 
+  /// Several requests, some with bodies, in one write: each is decoded completely, and none twice.
+  @Test(arguments: [false, true]) func requestsOfAnySizeFollowEachOther(endsSending: Bool) throws {
+    let connection = try server.connect()
+    let sizes = [0, 1, 100, 2000, 2047, 2048, 2049, 5000, 70_000, 300_000, 3]
+    for (number, size) in sizes.enumerated() {
+      let body = String(repeating: "\(number % 10)", count: size)
+      let put = "PUT /v1/blobs/\(number) HTTP/1.1\r\nHost: localhost\r\n"
+      try connection.send(
+        number.isMultiple(of: 3) && size > 0
+          ? put + "Transfer-Encoding: chunked\r\n\r\n\(String(size, radix: 16))\r\n\(body)\r\n0\r\n\r\n"
+          : put + "Content-Length: \(size)\r\n\r\n\(body)")
+    }
+    for number in sizes.indices {
+      try connection.send("GET /v1/blobs/\(number) HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    }
+    // The bytes before the end of the sending direction are answered too.
+    if endsSending { connection.endSending() }
+    for _ in sizes { #expect(try connection.answer().status == 201) }
+    for (number, size) in sizes.enumerated() {
+      #expect(try connection.answer().text == String(repeating: "\(number % 10)", count: size))
+    }
+    if endsSending { #expect(connection.hasEnded) }
+  }
+
+  #if os(Linux)
+    /// Bytes behind a request are decoded as the responses are read. Otherwise, 195 KB take 10 MiB of memory.
+    @Test func requestsAreNotDecodedAhead() throws {
+      let request = "GET /ui/viewer.css HTTP/1.1\r\nHost: localhost\r\n\r\n"
+      let other = try server.connect()
+      func askOften() throws {
+        for _ in 0..<20 {
+          try other.send(request)
+          #expect(try other.answer().status == 200)
+        }
+      }
+      try askOften()
+      let before = try server.residentBytes()
+      let connections = try (0..<20).map { _ in try server.connect(receiveBuffer: 4096) }
+      for connection in connections { try connection.sendWithoutWaiting(String(repeating: request, count: 4000)) }
+      // The server reads in the meantime. If it reads more slowly, the test finds nothing, but does not fail.
+      var growth = 0
+      for _ in 0..<30 {
+        try askOften()
+        usleep(100_000)
+        growth = max(growth, try server.residentBytes() - before)
+      }
+      #expect(growth < connections.count << 21, "\(growth >> 10) KiB for \(connections.count) connections")
+    }
+  #endif
+
   @Test func aBodyComesInChunks() throws {
     let connection = try server.connect()
     try connection.send("PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
