@@ -153,14 +153,14 @@ extension MemoryCache {
     let hash = Self.hash(key)
     let now = reading()
     let lifetime = lifetime ?? configuration.lifetime
-    let deadline = lifetime.deadline(from: now)
+    let end = SlotLifetime(deadline: lifetime.deadline(from: now), sliding: lifetime.slidingNanoseconds)
     var removed = Removals<Key, Value>()
     let outcome = withState(hash) { state in
       state.set(
-        value, forKey: key, UInt32(truncatingIfNeeded: hash), cost: max(cost, 0), deadline: deadline,
-        sliding: lifetime.slidingNanoseconds, now: now, removed: &removed)
+        value, forKey: key, UInt32(truncatingIfNeeded: hash), cost: max(cost, 0), lifetime: end, now: now,
+        removed: &removed)
     }
-    if deadline != .max { startTimer() }
+    if end.deadline != .max { startTimer() }
     deliver(removed)
     if !outcome.isWithinLimits { evictRest(hash, sparing: outcome.entry) }
     if outcome.hasGrown { checkMemory() }

@@ -9,31 +9,31 @@ extension CacheEngine {
       observer.tell(CacheEvent(.hit(.staged), key, byteCount: blob.payload.count))
       return blob
     }
-    return hitInMemory(key, touching: touching)?.current
+    return hitInMemory(key, touching: touching)?.current(key)
   }
 
   /// Looks up a blob in staging and memory without reporting a hit.
   func findResident(_ key: BlobKey, touching: Bool) -> LookupResult? {
     if let blob = staging?.blob(for: key) { return LookupResult(blob: blob, tier: .staged) }
-    return findInMemory(key, touching: touching).map { LookupResult(blob: $0.current, tier: .memory) }
+    return findInMemory(key, touching: touching).map { LookupResult(blob: $0.current(key), tier: .memory) }
   }
 
   var hasStagedBlobs: Bool { staging?.isEmpty == false }
 
   /// Returns the valid entry of a key in memory: the result of `resident` if nothing is staged.
-  func hitInMemory(_ key: BlobKey, touching: Bool) -> MemoryEntry? {
+  func hitInMemory(_ key: BlobKey, touching: Bool) -> KeptBlob? {
     guard let cached = findInMemory(key, touching: touching) else { return nil }
-    observer.tell(CacheEvent(.hit(.memory), key, byteCount: cached.blob.payload.count))
+    observer.tell(CacheEvent(.hit(.memory), key, byteCount: cached.payload.count))
     return cached
   }
 
   @inline(__always)
-  private func findInMemory(_ key: BlobKey, touching: Bool) -> MemoryEntry? {
+  private func findInMemory(_ key: BlobKey, touching: Bool) -> KeptBlob? {
     switch memory?.find(key, touching: touching) {
     case .hit(let cached):
       return cached
     case .expired(let cached):
-      observer.tell(CacheEvent(.expired(.memory), key, byteCount: cached.blob.payload.count))
+      observer.tell(CacheEvent(.expired(.memory), key, byteCount: cached.payload.count))
       return nil
     case .absent, .outdated, nil:
       return nil
@@ -143,12 +143,13 @@ extension CacheEngine {
   }
 
   private func keep(_ blob: Blob, digest: UInt64, _ receipt: LoadReceipt, since header: HeaderChanges.Stamp?) {
-    var use: RecordUse?
+    var entry: MemoryEntry?
     if let memory, let header, let stamp = GenerationStamp(receipt) {
-      use = memory.keep(blob, digest: digest, in: stamp, since: header, update: nil)
+      entry = memory.keep(blob, digest: digest, in: stamp, since: header, update: nil)
     }
     guard let time = receipt.owedTouch else { return }
-    touches.write(use ?? RecordUse(header: blob.header, key: blob.key, lifetime: 0), at: time)
+    let touched = entry ?? MemoryEntry(blob, digest: digest, stamp: .none, place: nil)
+    touches.write(RecordTouch(key: blob.key, entry: touched), at: time)
   }
 
   func headerWithoutWaiting(for key: BlobKey) -> CachedAnswer<RecordHeader> {

@@ -54,7 +54,7 @@ final class CacheEngine: Sendable {
     memory = configuration.memory.map { memory in
       MemoryTier(memory.cacheConfiguration, of: store, generations: generations, touches: touches) { removed in
         if removed.cause == .evicted {
-          observer.tell(CacheEvent(.evicted(.memory), removed.key, byteCount: removed.value.blob.payload.count))
+          observer.tell(CacheEvent(.evicted(.memory), removed.key, byteCount: removed.value.payload.count))
         }
       }
     }

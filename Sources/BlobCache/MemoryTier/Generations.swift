@@ -6,6 +6,9 @@ internal import Logging
 /// A generation without a change in progress; blobs read in it are valid while the generation is current.
 struct GenerationStamp: Equatable, Sendable {
   fileprivate let value: UInt64
+
+  /// The stamp of a blob that is not kept in memory: a generation with a change in progress, which is never compared.
+  static let none = GenerationStamp(shared: 1)
 }
 
 /// Detects whether a key's payload may have changed, by the generations that all processes share.

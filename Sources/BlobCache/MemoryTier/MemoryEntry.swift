@@ -2,103 +2,87 @@ internal import BlobRecord
 internal import BlobStore
 internal import Synchronization
 
-/// A blob in memory, with the data to check whether it is still valid.
+/// A blob in memory, without its key.
+struct KeptBlob: Sendable {
+  let entry: MemoryEntry
+  let payload: Data
+
+  /// Returns the blob with the latest known update time of the disk, which touches change.
+  func current(_ key: BlobKey) -> Blob {
+    Blob(
+      key: key, payload: payload, header: entry.header(payloadSize: payload.count), extendedData: entry.extendedData)
+  }
+}
+
+/// The state of a record: the data to check whether its blob in memory is still valid, and the latest uses that are
+/// known on disk and in memory.
 ///
-/// A hit reads an entry that is seldom in the processor's cache. Therefore the entry contains copies of the fields of
-/// `use`, and a hit reads `use` itself only once a second.
+/// It outlives the blob in memory, so that an eviction does not lose a use that is not on disk yet. Therefore the
+/// payload is not part of it. It has 87 bytes, and malloc's next larger block after 88 has 104.
 final class MemoryEntry: Sendable {
   let digest: UInt64
   /// The generation that was current before the disk was read.
   let stamp: GenerationStamp
-  private let place: GenerationPlace
-  /// The last moment whose first use was recorded.
-  private let noted = Atomic(UseMoment.none.value)
-  private let deadlineSeconds: Atomic<Int64>
-  private let updateSeconds: Atomic<Int64>
-  let use: RecordUse
-  let blob: Blob
-
-  init(blob: Blob, digest: UInt64, stamp: GenerationStamp, place: GenerationPlace, use: RecordUse) {
-    self.blob = blob
-    self.digest = digest
-    self.stamp = stamp
-    self.place = place
-    self.use = use
-    deadlineSeconds = Atomic(use.deadline.seconds)
-    updateSeconds = Atomic(use.update)
-  }
-}
-
-/// A part of a second in which no new update time became known, so that all hits in it have the same result.
-struct UseMoment: Equatable {
-  fileprivate let value: UInt64
-
-  static let none = UseMoment(value: .max)
-
-  init(_ now: UnixTime, settlements: UInt64) {
-    self.init(value: UInt64(truncatingIfNeeded: now.seconds) << 20 | settlements & (1 << 20 - 1))
-  }
-
-  private init(value: UInt64) { self.value = value }
-}
-
-extension MemoryEntry {
-  func isNoted(in moment: UseMoment) -> Bool { noted.load(ordering: .acquiring) == moment.value }
-
-  func note(_ moment: UseMoment) { noted.store(moment.value, ordering: .releasing) }
-
-  /// Counts the load and returns `true` if the entry is known to be valid without system calls.
-  func answersAtOnce(_ hit: MemoryHit) -> Bool { place.answersAtOnce(hit, ofDigest: digest, in: stamp.shared) }
-
-  /// Copies the current values of `use`, which only increase.
-  func checkUse() {
-    guard use.update > updateSeconds.load(ordering: .acquiring) else { return }
-    // The deadline is stored first, because a thread that reads the new update time must not read the old deadline.
-    deadlineSeconds.max(use.deadline.seconds, ordering: .relaxed)
-    updateSeconds.max(use.update, ordering: .releasing)
-  }
-
-  /// The last second in which the record is live, as far as the state of the disk is known.
-  var deadline: UnixTime { UnixTime(seconds: deadlineSeconds.load(ordering: .relaxed)) }
-
-  /// The blob with the latest known update time of the disk, which touches change.
-  var current: Blob {
-    let update = updateSeconds.load(ordering: .relaxed)
-    guard update > blob.header.lastUpdate.seconds else { return blob }
-    var header = blob.header
-    header.updateTime = UInt64(clamping: update)
-    return Blob(key: blob.key, payload: blob.payload, header: header, extendedData: blob.extendedData)
-  }
-}
-
-/// The uses of a record: the latest time known on disk and in memory.
-///
-/// It outlives the blob in memory, so that an eviction does not lose a use that is not on disk yet.
-final class RecordUse: Sendable {
-  let key: BlobKey
-  /// A Boolean value that indicates whether uses change the update time.
-  let slides: Bool
-  /// The time to live after the update time in seconds.
-  private let lifetime: Int64
+  /// The location of the generations, or `nil` if the blob is not kept in memory.
+  private let place: GenerationPlace?
   private let updateTime: Atomic<Int64>
   private let lastUse: Atomic<Int64>
   private let lastFailure = Atomic(Int64.min)
-  private let isNoted = Atomic(false)
-  private let isDue = Atomic(false)
+  /// What `fields` does not contain, or `nil` for most records, which have nothing else.
+  let whole: WholeHeader?
+  private let fields: HeaderFields
+  private let noted = Atomic(false)
+  private let due = Atomic(false)
 
-  init(header: RecordHeader, key: BlobKey, lifetime: Int64) {
-    self.key = key
-    self.lifetime = lifetime
-    slides = header.ttl == 0
-    let update = header.lastUpdate.seconds
+  init(_ blob: Blob, digest: UInt64, stamp: GenerationStamp, place: GenerationPlace?) {
+    let update = blob.header.lastUpdate.seconds
+    self.digest = digest
+    self.stamp = stamp
+    self.place = place
+    fields = HeaderFields(blob.header)
     updateTime = Atomic(update)
     lastUse = Atomic(update)
+    let plain = fields.header(updateTime: update, payloadSize: blob.payload.count, digest: digest)
+    whole = plain == blob.header && blob.extendedData == nil ? nil : WholeHeader(blob)
+  }
+}
+
+extension MemoryEntry {
+  /// Counts the load and returns `true` if the entry is known to be valid without system calls.
+  func answersAtOnce(_ hit: MemoryHit) -> Bool {
+    place?.answersAtOnce(hit, ofDigest: digest, in: stamp.shared) ?? false
   }
 
-  var deadline: UnixTime { UnixTime(seconds: update).advanced(bySeconds: lifetime) }
+  /// Returns the last second in which the record is live, as far as the state of the disk is known.
+  func deadline(defaultExpiration: Int64) -> UnixTime {
+    UnixTime(seconds: update).advanced(bySeconds: slides ? defaultExpiration : Int64(clamping: fields.ttl))
+  }
+
+  func header(payloadSize: Int) -> RecordHeader {
+    let update = update
+    guard var header = whole?.header else {
+      return fields.header(updateTime: update, payloadSize: payloadSize, digest: digest)
+    }
+    if update > header.lastUpdate.seconds { header.updateTime = UInt64(clamping: update) }
+    return header
+  }
+
+  var extendedData: Data? { whole?.extendedData }
+}
+
+// MARK: - Uses
+
+extension MemoryEntry {
+  /// A Boolean value that indicates whether uses change the update time.
+  var slides: Bool { fields.ttl == 0 }
 
   var update: Int64 { updateTime.load(ordering: .relaxed) }
   var latest: Int64 { lastUse.load(ordering: .sequentiallyConsistent) }
+
+  /// Returns whether a use has to be recorded, because the disk is behind, and it is the first use in a second.
+  ///
+  /// A record that is in no list of `TouchBatch` has to be listed again after a failed write.
+  func lacksUse(at now: Int64) -> Bool { slides && now > update && (latest != now || !(isNoted || isDue)) }
 
   /// Records a use, and returns a Boolean value that indicates whether the time on disk is earlier.
   func use(at now: Int64) -> Bool {
@@ -118,14 +102,15 @@ final class RecordUse: Sendable {
   /// Records that a use could not be written, because of a hard link or another change; it is retried later.
   func wasNotTold(at now: Int64) { lastFailure.store(now, ordering: .relaxed) }
 
-  /// - Returns: `true` for the first call since `settle`.
-  func becomesNoted() -> Bool { Self.becomesTrue(isNoted) }
+  var isNoted: Bool { noted.load(ordering: .sequentiallyConsistent) }
+  var isDue: Bool { due.load(ordering: .sequentiallyConsistent) }
 
-  func becomesDue() -> Bool { Self.becomesTrue(isDue) }
+  /// Returns `true` for the first call since `settle`, after which the caller lists the record.
+  ///
+  /// The caller holds the lock of the list, so that a thread that finds the flag set also finds the record in the list.
+  func becomesNoted() -> Bool { !noted.exchange(true, ordering: .sequentiallyConsistent) }
 
-  private static func becomesTrue(_ flag: borrowing Atomic<Bool>) -> Bool {
-    !flag.load(ordering: .sequentiallyConsistent) && !flag.exchange(true, ordering: .sequentiallyConsistent)
-  }
+  func becomesDue() -> Bool { !due.exchange(true, ordering: .sequentiallyConsistent) }
 
   /// Records that a use was written to disk, or could not be.
   ///
@@ -134,8 +119,42 @@ final class RecordUse: Sendable {
   ///
   /// - Parameter time: The update time on disk if it is known; the deadline depends only on known times.
   func settle(_ time: UnixTime?) {
-    if let time { updateTime.store(max(time.seconds, update), ordering: .relaxed) }
-    isNoted.store(false, ordering: .sequentiallyConsistent)
-    isDue.store(false, ordering: .sequentiallyConsistent)
+    if let time { updateTime.max(time.seconds, ordering: .relaxed) }
+    noted.store(false, ordering: .sequentiallyConsistent)
+    due.store(false, ordering: .sequentiallyConsistent)
+  }
+}
+
+// MARK: - Headers
+
+/// The fields of a header that follow neither from the blob nor from its entry, if the record has no lock, no extended
+/// data and no reserved fields.
+private struct HeaderFields {
+  let ttl: UInt64
+  private let checksum: UInt32
+  private let flags: UInt8
+
+  init(_ header: RecordHeader) {
+    ttl = header.ttl
+    checksum = header.reserved3
+    flags = UInt8(truncatingIfNeeded: header.flags.rawValue)
+  }
+
+  func header(updateTime: Int64, payloadSize: Int, digest: UInt64) -> RecordHeader {
+    let flags = RecordFlags(rawValue: UInt32(flags))
+    return RecordHeader(
+      ttl: ttl, updateTime: UInt64(clamping: updateTime), payloadSize: UInt64(payloadSize), flags: flags,
+      reserved2: flags.contains(.keyDigest) ? digest : 0, reserved3: checksum)
+  }
+}
+
+/// The header of a blob with other fields, and the extended data.
+final class WholeHeader: Sendable {
+  let header: RecordHeader
+  let extendedData: Data?
+
+  init(_ blob: Blob) {
+    header = blob.header
+    extendedData = blob.extendedData
   }
 }

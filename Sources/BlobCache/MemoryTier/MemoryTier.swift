@@ -10,18 +10,19 @@ internal import SystemPackage
 /// A blob is returned only before its deadline, and only while its key's generation is the one from before the blob
 /// was read from disk: Spec/Semantics.md, V.
 final class MemoryTier: Sendable {
-  let cache: MemoryCache<BlobKey, MemoryEntry>
+  let cache: MemoryCache<BlobKey, KeptBlob>
   let generations: Generations
   let touches: TouchBatch
   private let headers = HeaderChanges()
   /// The location of the generations of the last blob that was added.
   private let place = Lock<GenerationPlace?>(nil)
   private let store: BlobStore
+  private let defaultExpiration: Int64
   private let now: @Sendable () -> UnixTime
 
   init(
     _ configuration: MemoryCacheConfiguration, of store: BlobStore, generations: Generations, touches: TouchBatch,
-    onRemoval: @escaping @Sendable (RemovedEntry<BlobKey, MemoryEntry>) -> Void
+    onRemoval: @escaping @Sendable (RemovedEntry<BlobKey, KeptBlob>) -> Void
   ) {
     var configuration = configuration
     configuration.name = store.directory.string
@@ -34,13 +35,14 @@ final class MemoryTier: Sendable {
     self.generations = generations
     self.touches = touches
     self.store = store
+    defaultExpiration = store.effectiveDefaultExpiration
     now = store.configuration.now
   }
 
   enum Finding {
-    case hit(MemoryEntry)
+    case hit(KeptBlob)
     case absent
-    case expired(MemoryEntry)
+    case expired(KeptBlob)
     /// The record on disk may have changed.
     case outdated
   }
@@ -48,38 +50,40 @@ final class MemoryTier: Sendable {
   @inline(__always)
   func find(_ key: BlobKey, touching: Bool) -> Finding {
     guard let cached = cache.value(forKey: key) else { return .absent }
+    let entry = cached.entry
     let now = now()
-    let moment = touches.moment(at: now)
-    let isNoted = cached.isNoted(in: moment)
-    if !isNoted { cached.checkUse() }
-    guard now <= cached.deadline else { return findExpired(cached) }
-    let hit = MemoryHit(byteCount: Int(cached.blob.header.payloadSize), isUse: touching, at: now)
-    guard cached.answersAtOnce(hit) || answers(hit, with: cached) else { return .outdated }
-    if touching, !isNoted { note(cached, in: moment, at: now) }
+    guard now <= deadline(of: entry) else { return findExpired(cached, of: key) }
+    let hit = MemoryHit(byteCount: cached.payload.count, isUse: touching, at: now)
+    guard entry.answersAtOnce(hit) || answers(hit, with: entry, of: key) else { return .outdated }
+    if touching, entry.lacksUse(at: now.seconds) { note(entry, of: key, at: now.seconds) }
     return .hit(cached)
   }
 
-  private func findExpired(_ cached: MemoryEntry) -> Finding {
-    defer { discard(cached) }
-    return generations.isInForce(cached.stamp, of: cached.digest, counting: nil) ? .expired(cached) : .outdated
+  @inline(__always)
+  private func deadline(of entry: MemoryEntry) -> UnixTime {
+    entry.deadline(defaultExpiration: defaultExpiration)
+  }
+
+  private func findExpired(_ cached: KeptBlob, of key: BlobKey) -> Finding {
+    defer { discard(cached.entry, of: key) }
+    return generations.isInForce(cached.entry.stamp, of: cached.entry.digest, counting: nil)
+      ? .expired(cached) : .outdated
   }
 
   /// Returns a Boolean value that indicates whether the entry is valid; otherwise removes it.
-  private func answers(_ hit: MemoryHit, with cached: MemoryEntry) -> Bool {
-    if generations.isInForce(cached.stamp, of: cached.digest, counting: hit) { return true }
-    discard(cached)
+  private func answers(_ hit: MemoryHit, with entry: MemoryEntry, of key: BlobKey) -> Bool {
+    if generations.isInForce(entry.stamp, of: entry.digest, counting: hit) { return true }
+    discard(entry, of: key)
     return false
   }
 
-  private func note(_ cached: MemoryEntry, in moment: UseMoment, at now: UnixTime) {
-    if cached.use.use(at: now.seconds) { touches.note(cached.use, at: now.seconds) }
-    // The moment is recorded last, because a thread that finds it recorded does not record its own use.
-    cached.note(moment)
+  private func note(_ entry: MemoryEntry, of key: BlobKey, at now: Int64) {
+    if entry.use(at: now) { touches.note(RecordTouch(key: key, entry: entry), at: now) }
   }
 
   func contains(_ key: BlobKey) -> Bool {
-    guard let cached = cache.peek(key), generations.stamp(of: cached.digest) == cached.stamp else { return false }
-    return now() <= cached.use.deadline
+    guard let entry = cache.peek(key)?.entry, generations.stamp(of: entry.digest) == entry.stamp else { return false }
+    return now() <= deadline(of: entry)
   }
 
   /// Returns a stamp, which must be taken before the read or write of a record that will be kept.
@@ -91,17 +95,12 @@ final class MemoryTier: Sendable {
   @discardableResult
   func keep(
     _ blob: Blob, digest: UInt64, in stamp: GenerationStamp, since header: HeaderChanges.Stamp, update: UnixTime?
-  ) -> RecordUse {
-    let expiry = store.expiry(of: blob.header).seconds
-    let lifetime = expiry.subtractingReportingOverflow(blob.header.lastUpdate.seconds)
-    let use = RecordUse(
-      header: blob.header, key: blob.key, lifetime: lifetime.overflow ? .max : lifetime.partialValue)
-    use.settle(update)
-    let cached = MemoryEntry(
-      blob: blob, digest: digest, stamp: stamp, place: currentPlace(), use: use)
-    cache.setValue(cached, forKey: blob.key, cost: Self.cost(of: blob))
-    if headers.stamp(of: digest) != header { discard(cached) }
-    return use
+  ) -> MemoryEntry {
+    let entry = MemoryEntry(blob, digest: digest, stamp: stamp, place: currentPlace())
+    entry.settle(update)
+    cache.setValue(KeptBlob(entry: entry, payload: blob.payload), forKey: blob.key, cost: Self.cost(of: blob))
+    if headers.stamp(of: digest) != header { discard(entry, of: blob.key) }
+    return entry
   }
 
   /// Returns the current location of the generations.
@@ -127,24 +126,23 @@ final class MemoryTier: Sendable {
   /// Records that the record of a key was touched on disk, at this time or later.
   func wasTouched(_ key: BlobKey, digest: UInt64, at time: UnixTime) {
     headers.note(digest)
-    guard let cached = cache.peek(key), cached.use.slides else { return }
+    guard let entry = cache.peek(key)?.entry, entry.slides else { return }
     // The clock was set back, and with it the record's deadline.
-    guard time.seconds >= cached.use.update else { return discard(cached) }
-    cached.use.settle(time)
-    touches.didSettle()
+    guard time.seconds >= entry.update else { return discard(entry, of: key) }
+    entry.settle(time)
   }
 
   func discard(_ key: BlobKey) { cache.removeValue(forKey: key) }
 
-  private func discard(_ cached: MemoryEntry) {
+  private func discard(_ entry: MemoryEntry, of key: BlobKey) {
     // Another thread may have added a newer entry.
-    cache.removeValue(forKey: cached.blob.key) { $0 === cached }
+    cache.removeValue(forKey: key) { $0.entry === entry }
   }
 
-  /// Returns the memory that a blob takes, including about 350 bytes for two objects, the header, the storage of
-  /// `Data`, the cache's slot and the allocator's share.
+  /// Returns the memory that a blob takes. A blob with a key of 24 bytes was measured to take 360 bytes besides key and
+  /// payload (Spec/Benchmarks.md, "Footprint").
   private static func cost(of blob: Blob) -> Int {
-    blob.payload.count + blob.key.string.utf8.count + (blob.extendedData?.count ?? 0) + 350
+    blob.payload.count + blob.key.string.utf8.count + (blob.extendedData?.count ?? 0) + 360
   }
 }
 

@@ -2,7 +2,12 @@ internal import BlobRecord
 internal import BlobStore
 internal import Logging
 internal import Locks
-internal import Synchronization
+
+/// A record that was used, and is to be touched on disk.
+struct RecordTouch: Sendable {
+  let key: BlobKey
+  let entry: MemoryEntry
+}
 
 /// Writes to disk, in batches, the uses of records that were loaded from memory.
 ///
@@ -11,8 +16,8 @@ internal import Synchronization
 final class TouchBatch: Sendable {
   private struct State {
     /// Uses that are not on disk yet. Their update times on disk are less than an interval behind.
-    var noted: [RecordUse] = []
-    var due: [RecordUse] = []
+    var noted: [RecordTouch] = []
+    var due: [RecordTouch] = []
     var isScheduled = false
   }
 
@@ -28,8 +33,6 @@ final class TouchBatch: Sendable {
   private let state = Lock(State())
   /// Held while a batch is written, so that after a write, all earlier uses are on disk, whichever thread wrote them.
   private let writing = Lock((), rank: .touches)
-  /// The number of calls of `didSettle`, each of which announces that newer update times are known.
-  private let settlements = Atomic<UInt64>(0)
 
   init(of store: BlobStore, interval: Duration, lane: Lane) {
     let longest = max(store.effectiveDefaultExpiration / 4, 1)
@@ -38,37 +41,31 @@ final class TouchBatch: Sendable {
     self.lane = lane
   }
 
-  func moment(at now: UnixTime) -> UseMoment {
-    UseMoment(now, settlements: settlements.load(ordering: .acquiring))
+  func note(_ touch: RecordTouch, at now: Int64) {
+    if touch.entry.isOverdue(at: now, interval: intervalSeconds) { return addDue(touch) }
+    guard !touch.entry.isNoted else { return }
+    let isFull = state.withLock { state in
+      guard touch.entry.becomesNoted() else { return false }
+      state.noted.append(touch)
+      return state.noted.count >= Self.mostNoted
+    }
+    guard isFull else { return }
+    schedule { state in
+      state.due += state.noted
+      state.noted = []
+    }
   }
 
-  /// Records that update times have become known by `RecordUse.settle`, so that uses read them again.
-  func didSettle() { settlements.wrappingAdd(1, ordering: .releasing) }
-
-  func note(_ use: RecordUse, at now: Int64) {
-    if use.isOverdue(at: now, interval: intervalSeconds) {
-      guard use.becomesDue() else { return }
-      schedule { $0.due.append(use) }
-    } else if use.becomesNoted() {
-      let isFull = state.withLock { state in
-        state.noted.append(use)
-        return state.noted.count >= Self.mostNoted
-      }
-      if isFull {
-        schedule { state in
-          state.due += state.noted
-          state.noted = []
-        }
-      }
-    }
+  private func addDue(_ touch: RecordTouch) {
+    guard !touch.entry.isDue else { return }
+    schedule { if touch.entry.becomesDue() { $0.due.append(touch) } }
   }
 
   /// A Boolean value that indicates whether the disk keeps up with `write(_:at:)`.
   var hasRoom: Bool { state.withLock { $0.due.count < Self.mostDue } }
 
-  func write(_ use: RecordUse, at time: UnixTime) {
-    guard use.use(at: time.seconds), use.becomesDue() else { return }
-    schedule { $0.due.append(use) }
+  func write(_ touch: RecordTouch, at time: UnixTime) {
+    if touch.entry.use(at: time.seconds) { addDue(touch) }
   }
 
   private func schedule(_ change: (inout State) -> Void) {
@@ -92,7 +89,7 @@ final class TouchBatch: Sendable {
   }
 
   private func writeBatch(all: Bool) {
-    let uses = state.withLock { state in
+    let touches = state.withLock { state in
       state.isScheduled = false
       defer {
         state.due = []
@@ -100,23 +97,23 @@ final class TouchBatch: Sendable {
       }
       return all ? state.due + state.noted : state.due
     }
-    for use in uses {
-      let latest = use.latest
-      let update = refresh(use, to: latest)
-      if update == nil { use.wasNotTold(at: store.configuration.now().seconds) }
-      use.settle(update)
-      // Until `settle`, later uses were not recorded, because the use's flags were set.
-      if use.latest > latest { note(use, at: use.latest) }
+    for touch in touches {
+      let entry = touch.entry
+      let latest = entry.latest
+      let update = refresh(touch, to: latest)
+      if update == nil { entry.wasNotTold(at: store.configuration.now().seconds) }
+      entry.settle(update)
+      // Until `settle`, later uses were not listed, because the entry's flags were set.
+      if entry.latest > latest { note(touch, at: entry.latest) }
     }
-    if !uses.isEmpty { didSettle() }
   }
 
   /// - Returns: The update time on disk if it is known.
-  private func refresh(_ use: RecordUse, to latest: Int64) -> UnixTime? {
+  private func refresh(_ touch: RecordTouch, to latest: Int64) -> UnixTime? {
     // Otherwise the use became due after it was recorded: it is in both lists, and was written the first time.
-    guard latest > use.update else { return nil }
+    guard latest > touch.entry.update else { return nil }
     do {
-      return try store.refresh(use.key, to: UnixTime(seconds: latest))
+      return try store.refresh(touch.key, to: UnixTime(seconds: latest))
     } catch {
       // The record then expires a little earlier, as after a load whose touch has failed.
       LockOrder.outside { store.configuration.logger.debug("\(error)") }

@@ -19,7 +19,7 @@ extension BlobCache {
       return try await engine.loadPastStaged(key, touching: touching)
     }
     // The blob is created here, because passing it through other functions costs as much as the lookup.
-    if let cached = engine.hitInMemory(key, touching: touching) { return cached.current }
+    if let cached = engine.hitInMemory(key, touching: touching) { return cached.current(key) }
     return try await engine.loadPastMemory(key, touching: touching)
   }
 

@@ -42,11 +42,6 @@ extension BlobStore {
     try withErrorContext("touch", key) { Records(core).touchAfterLoad(try core.path(for: key), time) }
   }
 
-  /// Returns the time at which a record with this header expires unless it is locked.
-  package func expiry(of header: RecordHeader) -> UnixTime {
-    header.expiry(defaultExpiration: core.defaultExpiration)
-  }
-
   /// The effective time to live, in seconds, of records that are stored without one.
   package var effectiveDefaultExpiration: Int64 { core.defaultExpiration }
 }

@@ -146,7 +146,7 @@ extension MemoryCache {
     var count = 0
     for shard in shards {
       let canExpire = shard.state.withLock { state in
-        state.hasDeadlines || state.limits.age != .max || age != .max
+        state.slots.hasLifetimes || state.limits.age != .max || age != .max
       }
       var walk = SlotWalk()
       var isAtEnd = !canExpire

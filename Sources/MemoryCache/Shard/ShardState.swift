@@ -16,7 +16,6 @@ struct ShardState<Key: Hashable & Sendable, Value: Sendable>: ~Copyable {
   @usableFromInline var lastSerial: UInt64 = 0
   /// The number of compactions; after a compaction, an iteration over the slots starts again.
   @usableFromInline var compactions = 0
-  @usableFromInline var hasDeadlines = false
   /// The minimum growth of the cost between two checks of the available memory; `Int.max` disables the checks.
   @usableFromInline let growthStep: Int
   /// The cost at the last check, or the minimum since then.
@@ -66,25 +65,23 @@ extension ShardState {
   @inline(__always)
   func isLive(_ slot: Slot, _ now: Int64) -> Bool {
     let content = unsafe slots.contents + Int(slot)
-    return unsafe now < content.pointee.deadline && now &- content.pointee.lastUse <= limits.age
+    return unsafe now < slots.deadline(of: slot) && now &- content.pointee.lastUse <= limits.age
   }
 
   @inlinable
   func entry(_ slot: Slot) -> MemoryCacheEntry<Key, Value> {
     let content = unsafe slots.contents[Int(slot)]
+    let deadline = slots.deadline(of: slot)
     return MemoryCacheEntry(
       key: content.key, value: content.value, cost: content.cost, lastUse: CacheInstant(nanoseconds: content.lastUse),
-      deadline: content.deadline == .max ? nil : CacheInstant(nanoseconds: content.deadline), serial: content.serial)
+      deadline: deadline == .max ? nil : CacheInstant(nanoseconds: deadline), serial: content.serial)
   }
 
   @inlinable
   @inline(__always)
   mutating func use(_ slot: Slot, _ now: Int64) {
-    let content = unsafe slots.contents + Int(slot)
-    unsafe content.pointee.lastUse = now
-    if unsafe content.pointee.sliding > 0 {
-      unsafe content.pointee.deadline = EntryLifetime.end(now, content.pointee.sliding)
-    }
+    unsafe slots.contents[Int(slot)].lastUse = now
+    slots.slideDeadline(of: slot, from: now)
     if policy == .lru {
       slots.unlink(slot)
       slots.linkFirst(slot, in: .window)
@@ -100,30 +97,27 @@ extension ShardState {
   /// Sets the value of a key, unless its cost is too high, its lifetime is over or the count limit is zero.
   @inlinable
   mutating func set(
-    _ value: consuming Value, forKey key: Key, _ hash: UInt32, cost: Int, deadline: Int64, sliding: Int64, now: Int64,
+    _ value: consuming Value, forKey key: Key, _ hash: UInt32, cost: Int, lifetime: SlotLifetime, now: Int64,
     removed: inout Removed
   ) -> SetOutcome {
     let existing = slots.find(key, hash)
     let costBefore = totalCost
-    guard deadline > now, cost <= limits.entryCost, limits.count > 0 else {
+    guard lifetime.deadline > now, cost <= limits.entryCost, limits.count > 0 else {
       if let existing { removed.append(remove(existing, .replaced)) }
       statistics.rejections += 1
       return .rejected
     }
     statistics.insertions += 1
     lastSerial += 1
-    if deadline != .max { hasDeadlines = true }
     let slot: Slot
     if let existing {
       slot = existing
-      removed.append(
-        replace(slot, by: value, cost: cost, deadline: deadline, sliding: sliding, wasLive: isLive(slot, now)))
+      removed.append(replace(slot, by: value, cost: cost, wasLive: isLive(slot, now)))
+      slots.setLifetime(lifetime, of: slot)
       use(slot, now)
     } else {
-      slot = slots.add(
-        SlotContent(
-          key: key, value: value, cost: cost, lastUse: now, deadline: deadline, sliding: sliding, serial: lastSerial),
-        hash)
+      slot = slots.add(SlotContent(key: key, value: value, cost: cost, lastUse: now, serial: lastSerial), hash)
+      slots.setLifetime(lifetime, of: slot)
       slots.linkFirst(slot, in: .window)
       totalCost += Int128(cost)
       if policy != .lru { noteInsertion(hash, cost: cost) }
@@ -145,7 +139,7 @@ extension ShardState {
 
   @inlinable
   mutating func replace(
-    _ slot: Slot, by value: consuming Value, cost: Int, deadline: Int64, sliding: Int64, wasLive: Bool
+    _ slot: Slot, by value: consuming Value, cost: Int, wasLive: Bool
   ) -> RemovedEntry<Key, Value> {
     let content = unsafe slots.contents + Int(slot)
     let cause: RemovalCause = wasLive ? .replaced : .expired
@@ -157,8 +151,6 @@ extension ShardState {
     if policy != .lru { noteChange(of: slot, by: change) }
     unsafe content.pointee.value = value
     unsafe content.pointee.cost = cost
-    unsafe content.pointee.deadline = deadline
-    unsafe content.pointee.sliding = sliding
     unsafe content.pointee.serial = lastSerial
     return old
   }

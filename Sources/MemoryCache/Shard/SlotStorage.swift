@@ -33,18 +33,14 @@ struct SlotContent<Key, Value> {
   @usableFromInline var value: Value
   @usableFromInline var cost: Int
   @usableFromInline var lastUse: Int64
-  @usableFromInline var deadline: Int64
-  @usableFromInline var sliding: Int64
   @usableFromInline var serial: UInt64
 
   @inlinable
-  init(key: Key, value: Value, cost: Int, lastUse: Int64, deadline: Int64, sliding: Int64, serial: UInt64) {
+  init(key: Key, value: Value, cost: Int, lastUse: Int64, serial: UInt64) {
     self.key = key
     self.value = value
     self.cost = cost
     self.lastUse = lastUse
-    self.deadline = deadline
-    self.sliding = sliding
     self.serial = serial
   }
 }
@@ -65,7 +61,8 @@ struct IndexPlace {
 /// Entries in contiguous memory: an index of hashes, three circular lists, and the contents.
 ///
 /// Invariants: a slot is either free, or in exactly one list and in the index. `contents` is initialised for exactly
-/// the slots in use. The index is at most two thirds full; probing is linear, without tombstones.
+/// the slots in use, and `lifetimes`, if there are any, at least for those. The index is at most two thirds full;
+/// probing is linear, without tombstones.
 ///
 /// Unchecked because of the pointers: the storage owns their targets, and only mutating methods change it.
 @usableFromInline
@@ -76,6 +73,8 @@ struct SlotStorage<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, @unche
 
   @usableFromInline var links: UnsafeMutablePointer<SlotLinks>
   @usableFromInline var contents: UnsafeMutablePointer<SlotContent<Key, Value>>
+  /// The lifetimes by slot, or `nil` until an entry that can expire is set, because most caches have none.
+  @usableFromInline var lifetimes: UnsafeMutablePointer<SlotLifetime>?
   @usableFromInline var index: UnsafeMutablePointer<IndexPlace>
   @usableFromInline var indexMask: Int
   @usableFromInline var capacity: Int
@@ -105,6 +104,7 @@ struct SlotStorage<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, @unche
     }
     unsafe SlotMemory.deallocate(links)
     unsafe SlotMemory.deallocate(contents)
+    if let lifetimes = unsafe lifetimes { unsafe SlotMemory.deallocate(lifetimes) }
     unsafe SlotMemory.deallocate(index)
   }
 }
@@ -122,6 +122,7 @@ extension SlotStorage {
 
   var byteCount: Int {
     capacity * (MemoryLayout<SlotLinks>.stride + MemoryLayout<SlotContent<Key, Value>>.stride)
+      + (hasLifetimes ? capacity * MemoryLayout<SlotLifetime>.stride : 0)
       + (indexMask + 1) * MemoryLayout<IndexPlace>.stride
   }
 
@@ -137,6 +138,7 @@ extension SlotStorage {
       while slot >= Self.firstSlot {
         let entry = unsafe links[Int(slot)]
         let moved = smaller.add(unsafe (contents + Int(slot)).move(), entry.hash)
+        if let lifetimes = unsafe lifetimes { smaller.setLifetime(unsafe lifetimes[Int(slot)], of: moved) }
         unsafe links[Int(slot)].segment = .none
         smaller.linkFirst(moved, in: segment)
         slot = entry.previous
@@ -233,15 +235,9 @@ extension SlotStorage {
   @inline(never)
   mutating func grow() {
     let newCapacity = capacity * 2
-    let newLinks = unsafe SlotMemory.allocate(newCapacity, of: SlotLinks.self)
-    unsafe newLinks.moveInitialize(from: links, count: capacity)
-    unsafe SlotMemory.deallocate(links)
-    unsafe links = newLinks
-    let newContents = unsafe SlotMemory.allocate(newCapacity, of: SlotContent<Key, Value>.self)
-    unsafe (newContents + Self.firstSlot).moveInitialize(
-      from: contents + Self.firstSlot, count: capacity - Self.firstSlot)
-    unsafe SlotMemory.deallocate(contents)
-    unsafe contents = newContents
+    unsafe links = SlotMemory.move(links, 0..<capacity, to: newCapacity)
+    unsafe contents = SlotMemory.move(contents, Self.firstSlot..<capacity, to: newCapacity)
+    unsafe lifetimes = lifetimes.map { unsafe SlotMemory.move($0, Self.firstSlot..<capacity, to: newCapacity) }
     unsafe SlotMemory.deallocate(index)
     indexMask = Self.indexCount(for: newCapacity) - 1
     unsafe index = SlotMemory.allocate(indexMask + 1)
@@ -320,6 +316,17 @@ enum SlotMemory {
     let layout = MemoryLayout<Element>.self
     let room = unsafe allocate(byteCount: count * layout.stride, alignment: layout.alignment)
     return unsafe room.bindMemory(to: Element.self, capacity: count)
+  }
+
+  /// Moves a range of elements to more memory, and deallocates the old memory.
+  @inlinable
+  static func move<Element>(
+    _ elements: UnsafeMutablePointer<Element>, _ range: Range<Int>, to capacity: Int
+  ) -> UnsafeMutablePointer<Element> {
+    let room = unsafe allocate(capacity, of: Element.self)
+    unsafe (room + range.lowerBound).moveInitialize(from: elements + range.lowerBound, count: range.count)
+    unsafe deallocate(elements)
+    return unsafe room
   }
 
   /// Deallocates raw memory, because it was allocated as such.

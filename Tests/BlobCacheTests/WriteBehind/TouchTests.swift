@@ -188,6 +188,20 @@ import Testing
     #expect(try updateOnDisk() == test.clock.now.seconds - 160)
   }
 
+  /// A use whose write has failed is recorded again by the next hit, even in the same second, and written at the end.
+  @Test func aUseThatCouldNotBeWrittenIsRecordedAgain() async throws {
+    try await cache.store(payload(1), for: "a")
+    test.clock.advance(by: 50)
+    #expect(cache.blobInMemory(for: "a") != nil)
+    test.disk.fail(.write, .ioError)
+    _ = try? await cache.collect()
+    test.disk.fail(.write, nil)
+    #expect(try updateOnDisk() == test.clock.now.seconds - 50)
+    #expect(cache.blobInMemory(for: "a") != nil)
+    try await cache.close()
+    #expect(try updateOnDisk() == test.clock.now.seconds)
+  }
+
   @Test func aTouchForWhichThereIsNoThreadIsMadeUpFor() async throws {
     for key: BlobKey in ["a", "b"] { try await cache.store(payload(1), for: key) }
     test.clock.advance(by: 100)

@@ -67,6 +67,33 @@ import Testing
     cache.checkInvariants()
   }
 
+  /// Each entry has its own lifetime, whether its slot was used before, or moved to other memory.
+  @Test(arguments: EvictionPolicy.allCases) func lifetimesMoveWithTheirEntries(policy: EvictionPolicy) {
+    let cache = filled(policy)
+    for key in stride(from: 0, to: Self.count, by: 2) { cache.setValue(key, forKey: key, cost: 1) }
+    for key in 0..<Self.count { _ = cache[key] }
+    cache.respond(to: .warning)
+    let unlimited = cache.keys().filter { $0.isMultiple(of: 2) }
+    #expect(unlimited.count < cache.count)
+    for key in stride(from: 1, to: Self.count, by: 4) { cache.removeValue(forKey: key) }
+    let others = Self.count..<2 * Self.count
+    for key in others { cache.setValue(key, forKey: key, cost: 1) }
+    clock.advance(by: .seconds(100))
+    #expect(Set(cache.keys()) == Set(unlimited).union(others))
+  }
+
+  /// A cache whose entries do not expire has no memory for lifetimes, and a slot is as small as its content.
+  @Test func lifetimesTakeMemoryOnlyWhereThereAreSome() {
+    let cache = MemoryCache<Int, Int>(.test(clock))
+    for key in 0..<100 { cache[key] = key }
+    let before = cache.slotByteCount
+    cache.setValue(0, forKey: 0, lifetime: .sliding(.seconds(1)))
+    #expect(cache.slotByteCount == before + 128 * 16)
+    clock.advance(by: .seconds(1))
+    #expect(cache.keys().count == 99)
+    #expect(cache.entry(forKey: 1)?.deadline == nil)
+  }
+
   @Test func orderStays() {
     let cache = filled(.lru)
     for key in stride(from: 0, to: Self.count, by: 7) { _ = cache[key] }

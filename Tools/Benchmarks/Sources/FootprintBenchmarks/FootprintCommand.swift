@@ -38,6 +38,9 @@ struct FootprintCommand: AsyncParsableCommand {
   @Flag(help: .hidden)
   var kept = false
 
+  @Flag(help: .hidden)
+  var dictionary = false
+
   func validate() throws {
     guard records > 0, processes > 0 else { throw ValidationError("records and processes are above zero") }
     if workDirectory != nil, keys.count != 2 || keys[0] > keys[1] { throw ValidationError("keys are a range") }
@@ -46,7 +49,8 @@ struct FootprintCommand: AsyncParsableCommand {
   func run() async throws {
     if let workDirectory {
       return try await FootprintWorker(
-        directory: FilePath(workDirectory), isPacked: packed, keepsAllInMemory: kept, keys: keys[0]..<keys[1]
+        directory: FilePath(workDirectory), isPacked: packed, keepsAllInMemory: kept, isDictionary: dictionary,
+        keys: keys[0]..<keys[1]
       ).run()
     }
     let workspace = try Workspace(in: directory)
@@ -64,20 +68,22 @@ struct FootprintCommand: AsyncParsableCommand {
     }
     let titles = ["", "processes", "blobs", "disk", "per blob", "memory", "threads", "descriptors"]
     print(TextTable(titles: titles, rows: rows, texts: [0]))
-    print("memory tier, besides the payload: \(try Self.bytesPerEntry(in: workspace)) bytes for each entry")
+    let entry = try Self.bytesPerEntry(in: workspace, isDictionary: false)
+    let least = try Self.bytesPerEntry(in: workspace, isDictionary: true)
+    print("memory tier, besides the payload: \(entry) bytes for each entry; in a Dictionary<String, Data>: \(least)")
   }
 
-  /// Returns the memory that an entry of the memory tier takes besides its payload, for a key of 24 bytes.
-  private static func bytesPerEntry(in workspace: Workspace) throws -> Int64 {
+  /// Returns the memory that a blob in memory takes besides its payload, for a key of 24 bytes.
+  private static func bytesPerEntry(in workspace: Workspace, isDictionary: Bool) throws -> Int64 {
     let count = 200_000
-    var bytes: [Int64] = []
-    for keepsAll in [false, true] {
-      let directory = workspace.path.appending("memory-\(keepsAll)")
+    let bytes = try [1, count].map { count in
       let worker = try FootprintWorker(
-        directory: directory, isPacked: true, keepsAllInMemory: keepsAll, keys: 0..<(keepsAll ? count : 1)
+        directory: workspace.path.appending("memory-\(isDictionary)-\(count)"), isPacked: true,
+        keepsAllInMemory: true, isDictionary: isDictionary, keys: 0..<count
       ).start()
-      bytes.append(try ProcessUsage(of: worker).anonymousBytes)
+      let usage = try ProcessUsage(of: worker)
       try worker.end()
+      return usage.anonymousBytes
     }
     return (bytes[1] - bytes[0]) / Int64(count) - Int64(FootprintWorker.payloadByteCount)
   }
