@@ -196,10 +196,11 @@ extension Publisher {
   fileprivate func waitForRoom(for size: RecordSize, _ placed: borrowing PlacedDraft) throws {
     try enforcer?.waitForRoom(for: size) {
       do {
-        let subdirectory = try core.recordSubdirectory(of: placed.path, placed.root) ?? placed.draft.subdirectory
-        return Predecessor(
-          try Records(core).recordToReplace(
-            at: placed.path, in: subdirectory.directory, of: placed.root, by: RecordJudge()))?.size
+        // A packed record without a subdirectory is not found. It is small, so only little more room is waited for.
+        let found = try core.lookUpInSubdirectory(of: placed.path, placed.root) { directory in
+          try Records(core).recordToReplace(at: placed.path, in: directory, of: placed.root, by: RecordJudge())
+        }
+        return Predecessor(found)?.size
       } catch {
         // The commit reports the error.
         return nil
