@@ -133,13 +133,13 @@ extension StoreModel {
       store(key, payload, ttl, locks)
       return .done
     case .storePieces(let key, let payload, let ttl, let locks):
-      store(key, payload, ttl, locks, isStream: true)
+      store(key, payload, ttl, locks)
       return .done
     case .storeVisibly(let key, let payload, let ttl, let locks):
-      store(key, payload, ttl, locks, isStream: true, mayPack: false)
+      store(key, payload, ttl, locks, mayPack: false)
       return .data(payload)
     case .storeContents(let key, let payload, let ttl, let locks):
-      store(key, payload, ttl, locks, isStream: true)
+      store(key, payload, ttl, locks)
       return .size(Int64(payload.count))
     case .storeExtended(let key, let payload, let data):
       store(key, payload, nil, .none, data)
@@ -209,7 +209,7 @@ extension StoreModel {
 
   private mutating func store(
     _ key: BlobKey, _ payload: Data, _ ttl: Duration?, _ locks: BlobStore.LockPolicy, _ extendedData: Data = Data(),
-    isStream: Bool = false, mayPack: Bool = true
+    mayPack: Bool = true
   ) {
     var header = RecordHeader(
       refCount: [.one, .keepOrOne].contains(locks) ? 1 : 0, updateTime: UInt64(max(now.seconds, 0)),
@@ -229,8 +229,7 @@ extension StoreModel {
     records[key]?.tail = tail
     let isPacked = mayPack && isPacked(path.fileName.utf8.count + payload.count + tail.count)
     records[key]?.isPacked = isPacked
-    // A stream is written to a file first, even if the record is packed at the end.
-    if isStream || !isPacked { makeSubdirectory(of: key) }
+    if !isPacked { makeSubdirectory(of: key) }
   }
 
   /// Returns whether a store packs a record with this number of bytes after its header.
