@@ -4,9 +4,9 @@
   /// Passes received bytes to the decoder in small parts, as the server asks for them.
   ///
   /// The decoder converts all bytes that it gets into parts of requests, which take about fifty times the memory of the
-  /// bytes of a short request. A client that sends many requests at once without reading the responses could occupy
-  /// that memory. Therefore, the bytes after the first `partByteCount` wait here until their reader asks for more. Only
-  /// the bytes of a body whose length is known are passed on at once. Confined to the event loop.
+  /// bytes of a short request. A client that sends many requests without reading the responses could occupy that
+  /// memory. Therefore, the bytes after the first `partByteCount` wait here until their reader asks for more. Only the
+  /// bytes of a body whose length is known are passed on immediately. Confined to the event loop.
   final class RequestGate: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -45,7 +45,7 @@
       }
     }
 
-    /// Passes parts on as long as they are asked for.
+    /// Passes on one part after another until the reader asks for no more.
     private func passOn(_ context: ChannelHandlerContext) {
       isPassingOn = true
       repeat {
@@ -72,7 +72,7 @@
       }
     }
 
-    /// Passes on the rest of a body that has arrived, which may be stored although nobody reads the response.
+    /// Passes on the part of a body that has arrived. A complete body is stored even if its client reads no response.
     func channelInactive(context: ChannelHandlerContext) {
       let byteCount = min(keeper.bodyBytesLeft, waiting.readableBytes)
       if byteCount > 0, let rest = waiting.readSlice(length: byteCount) {

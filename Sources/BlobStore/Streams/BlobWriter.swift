@@ -196,7 +196,7 @@ extension Publisher {
   fileprivate func waitForRoom(for size: RecordSize, _ placed: borrowing PlacedDraft) throws {
     try enforcer?.waitForRoom(for: size) {
       do {
-        // A packed record without a subdirectory is not found. It is small, so only little more room is waited for.
+        // A packed record whose subdirectory is missing is not found. It is small, so its size hardly affects the wait.
         let found = try core.lookUpInSubdirectory(of: placed.path, placed.root) { directory in
           try Records(core).recordToReplace(at: placed.path, in: directory, of: placed.root, by: RecordJudge())
         }

@@ -33,7 +33,7 @@ import Testing
     #expect(connection.hasEnded)
   }
 
-  /// Several requests, some with bodies, in one write: each is decoded completely, and none twice.
+  /// Requests with bodies of many sizes follow each other without a pause, and each of them is decoded exactly once.
   @Test(arguments: [false, true]) func requestsOfAnySizeFollowEachOther(endsSending: Bool) throws {
     let connection = try server.connect()
     let sizes = [0, 1, 100, 2000, 2047, 2048, 2049, 5000, 70_000, 300_000, 3]
