@@ -33,6 +33,8 @@ struct SingleFlight<Key: Hashable & Sendable, Subject: Sendable, Output: Sendabl
     let subject: Subject
     /// A Boolean value that indicates whether the flight continues when its last member has left.
     let outlivesMembers: Bool
+    /// A Boolean value that indicates whether no other flight of its keys begins before an abandoned one has ended.
+    let keepsKeys: Bool
     var members: [UInt64: Member] = [:]
     /// The members that wait for the end, even if there is an early result.
     var patient: Set<UInt64> = []
@@ -63,11 +65,14 @@ struct SingleFlight<Key: Hashable & Sendable, Subject: Sendable, Output: Sendabl
   /// The number of flights that have not ended, or whose result has not reached all members.
   var count: Int { flights.count }
   var memberCount: Int { flights.values.reduce(0) { $0 + $1.members.count } }
-  func memberCount(of key: Key) -> Int { joinable[key].flatMap { flights[$0]?.members.count } ?? 0 }
+  func memberCount(of key: Key) -> Int { joinable[key].map(memberCount(of:)) ?? 0 }
+  func memberCount(of flight: ID) -> Int { flights[flight]?.members.count ?? 0 }
   var isNoneJoinable: Bool { joinable.isEmpty }
 
   func flight(of key: Key) -> ID? { joinable[key] }
   func subject(of flight: ID) -> Subject? { flights[flight]?.subject }
+  /// Returns whether a flight can still get members: it has neither been abandoned nor removed.
+  func canBeJoined(_ flight: ID) -> Bool { flights[flight]?.isAbandoned == false }
   func task(of flight: ID) -> Task<Void, Never>? { flights[flight]?.task }
 }
 
@@ -76,11 +81,11 @@ struct SingleFlight<Key: Hashable & Sendable, Subject: Sendable, Output: Sendabl
 extension SingleFlight {
   /// Begins a flight without members, which requests for its keys join from now on.
   mutating func begin(
-    _ keys: [Key], outlivesMembers: Bool = false, _ makeSubject: (ID) -> Subject
+    _ keys: [Key], outlivesMembers: Bool = false, keepsKeys: Bool = false, _ makeSubject: (ID) -> Subject
   ) -> (flight: ID, subject: Subject) {
     let id = ID(number: number())
     let subject = makeSubject(id)
-    flights[id] = Flight(keys: keys, subject: subject, outlivesMembers: outlivesMembers)
+    flights[id] = Flight(keys: keys, subject: subject, outlivesMembers: outlivesMembers, keepsKeys: keepsKeys)
     for key in keys { joinable[key] = id }
     return (id, subject)
   }
@@ -132,7 +137,7 @@ extension SingleFlight {
     var abandoned: Subject?
   }
 
-  /// Removes a member from its flight; after its last member, a flight is abandoned and can no longer be joined.
+  /// Removes a member from its flight. After its last member, a flight is abandoned, so it gets no other members.
   ///
   /// - Parameter isOver: A Boolean value that indicates whether the member will not wait any longer.
   mutating func leave(_ ticket: Ticket, isOver: Bool) -> Departure {
@@ -147,7 +152,7 @@ extension SingleFlight {
     }
     departure.task = flight.isAbandoned ? flight.task : nil
     departure.abandoned = flight.isAbandoned ? flight.subject : nil
-    if flight.isAbandoned { close(flight.keys, of: ticket.flight) }
+    if flight.isAbandoned, !flight.keepsKeys { close(flight.keys, of: ticket.flight) }
     flights[ticket.flight] = flight
     removeIfDone(ticket.flight)
     return departure

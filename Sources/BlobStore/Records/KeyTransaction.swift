@@ -50,9 +50,7 @@ extension KeyTransaction {
   /// Publishes a record, unless the directory is full or the record must be synced first.
   ///
   /// - Throws: `ConditionFailed`, with nothing stored; `Published` if the record was published despite the error.
-  mutating func place<Draft: RecordDraft & ~Copyable>(
-    _ draft: inout Draft, _ pending: inout PendingStore
-  ) throws -> Placement {
+  mutating func place(_ draft: inout Draft, _ pending: inout PendingStore) throws -> Placement {
     if let condition = pending.condition, !condition.holds(in: hold.history) { throw ConditionFailed() }
     // Done even if the attempt fails, because it changes the generation too, and may be repeated.
     defer { pending.condition?.noteOwnChange(hold.generation) }
@@ -68,8 +66,9 @@ extension KeyTransaction {
     let found = try draft.predecessor(self, by: judge)
     let before = Predecessor(found)
     let inheritance = try inherit(from: before, &pending)
-    if inheritance.changesHeader { try draft.rewrite(pending.header) }
-    guard try draft.isReady(for: inheritance.level, pending.header) else { return .mustSync(inheritance.level) }
+    guard try draft.isReady(for: inheritance.level, pending.header, isChanged: inheritance.changesHeader) else {
+      return .mustSync(inheritance.level)
+    }
     switch try commit(&draft, pending, over: found, before, isSureOfName: true, inheritance.level) {
     case .refused(let usage): return .mustWait(usage)
     case .done(let usage): return try stay(&draft, pending, inheritance.level, usage)
@@ -107,7 +106,7 @@ extension KeyTransaction {
     case refused(BlobStore.UsageEstimate)
   }
 
-  private mutating func commit<Draft: RecordDraft & ~Copyable>(
+  private mutating func commit(
     _ draft: inout Draft, _ pending: borrowing PendingStore, over found: borrowing FoundRecord?, _ before: Predecessor?,
     isSureOfName: Bool, _ level: BlobStore.Durability.Level
   ) throws -> Commit {
@@ -117,7 +116,7 @@ extension KeyTransaction {
     case .counted(let usage): exceeding = usage
     }
     do {
-      let isInPlace = try draft.commit(pending.header, over: found, before, isSureOfName: isSureOfName, level, &self)
+      let isInPlace = try draft.commit(pending.header, over: found, isSureOfName: isSureOfName, level, &self)
       hold.endCount(from: before?.size, to: pending.size, isInPlace: isInPlace)
       return isInPlace ? .done(exceeding: exceeding) : .nameIsTaken
     } catch {
@@ -129,7 +128,7 @@ extension KeyTransaction {
   /// Checks that a record that was just published may stay. A wipe holds no key without a record, so it may have
   /// started and passed this key since the condition was checked. In that case, this method removes the record and
   /// throws `ConditionFailed`.
-  private mutating func stay<Draft: RecordDraft & ~Copyable>(
+  private mutating func stay(
     _ draft: inout Draft, _ pending: borrowing PendingStore, _ level: BlobStore.Durability.Level,
     _ usage: BlobStore.UsageEstimate?
   ) throws -> Placement {

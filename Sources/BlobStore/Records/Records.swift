@@ -88,13 +88,19 @@ struct Records {
     }
   }
 
-  /// Looks up a record, without a lock unless the key is held.
+  /// Looks up a record in either engine, without a lock unless the key is held.
   func find(
     _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge,
     readsExtension: Bool = true
   ) -> Finding {
     do {
-      if let found = try packs(of: open)?.find(name, by: judge) { return .record(found) }
+      if let packs = try packs(of: open) {
+        switch try packs.find(name, in: directory, of: open, by: judge, readsExtension: readsExtension) {
+        case .record(let found): return .record(found)
+        case .absent: break
+        case .foreign: break
+        }
+      }
     } catch {
       return .record(FoundRecord(name, unreadable: error, nil))
     }
@@ -148,29 +154,22 @@ struct Records {
       fileNamePrefix: fileNamePrefix, from: start)
   }
 
-  /// Creates a draft without a lock. The draft's file is removed at the end of its lifetime, unless it is committed.
-  func draft(
-    _ header: RecordHeader, for name: RecordPath, _ attempts: DraftAttempts, in subdirectory: OpenSubdirectory,
-    of open: OpenRoot
-  ) throws -> FileDraft {
-    try files.supply.draft(for: header, at: name, attempts, in: subdirectory, of: open)
-  }
-
-  /// Publishes a written record. Returns `false` if the name is taken, or the file system cannot determine that it is
-  /// free. Throws `Published` if the record was published despite the error.
+  /// Publishes a file, which supersedes a record in either engine, as `FileRecords.commit` does.
   func commit(
-    _ draft: inout FileDraft, as name: RecordPath, replacing found: borrowing FoundRecord?, isSureOfName: Bool,
-    _ level: BlobStore.Durability.Level, of open: OpenRoot, _ hold: inout KeyHold
+    _ draft: inout FileDraft, _ header: RecordHeader, as name: RecordPath, replacing found: borrowing FoundRecord?,
+    isSureOfName: Bool, _ level: BlobStore.Durability.Level, of open: OpenRoot, _ hold: inout KeyHold
   ) throws -> Bool {
     guard let address = FoundRecord.packAddress(of: found), var packs = try packs(of: open) else {
       try synchronizePacks(of: open, level)
-      return try files.commit(&draft, as: name, replacing: found, isSureOfName: isSureOfName, level, of: open, &hold)
+      return try files.commit(
+        &draft, header, as: name, replacing: found, isSureOfName: isSureOfName, level, of: open, &hold)
     }
     try removeFileBeneath(name, of: open)
     hold.beginPayloadChange(level)
     hold.announce(.old, StripeIntent(.toFile, at: address))
     do {
-      _ = try files.commit(&draft, as: name, replacing: found, isSureOfName: isSureOfName, level, of: open, &hold)
+      _ = try files.commit(
+        &draft, header, as: name, replacing: found, isSureOfName: isSureOfName, level, of: open, &hold)
     } catch {
       // The file may have its name despite the error. Finishing the change decides which record counts.
       try packs.finish(&hold)
@@ -206,72 +205,55 @@ struct Records {
     try files.withdraw(name, size, level, in: directory, &hold)
   }
 
-  /// Changes the header of a record and keeps its payload. Returns whether the record had to be copied.
+  /// Changes the header of a live record with a closure, and keeps its payload.
   func rewriteHeader(
-    of name: RecordPath, in file: borrowing OpenFile, _ status: Stat, from before: RecordHeader,
-    to header: RecordHeader, _ level: BlobStore.Durability.Level, _ hold: inout KeyHold
-  ) throws -> Bool {
-    try synchronizePacks(of: core.root.lastOpened, level)
-    return try files.rewriteHeader(of: name, in: file, status, from: before, to: header, level, &hold)
-  }
-
-  func judgeWithExtension(
-    _ file: borrowing OpenFile, _ status: Stat, at name: RecordPath, now: UnixTime
-  ) throws -> (verdict: RecordVerdict, extension: RecordExtension?) {
-    try files.judgeWithExtension(file, status, at: name, now: now)
-  }
-
-  /// Replaces the extension of a record and keeps its payload. Returns whether the record had to be copied.
-  func rewriteExtension(
-    of name: RecordPath, in file: borrowing OpenFile, _ status: Stat, from before: RecordHeader,
-    _ old: RecordExtension?, to new: RecordExtension, _ level: BlobStore.Durability.Level, _ hold: inout KeyHold
-  ) throws -> Bool {
-    try synchronizePacks(of: core.root.lastOpened, level)
-    return try files.rewriteExtension(of: name, in: file, status, from: before, old, to: new, level, &hold)
-  }
-
-  /// Changes a packed record's lock count or time of use. Returns `nil` if the key has no packed record.
-  func changePackedHeader(
-    of name: RecordPath, in open: OpenRoot, _ now: UnixTime, _ level: BlobStore.Durability.Level,
+    of name: RecordPath, in open: OpenRoot, at now: UnixTime, _ level: BlobStore.Durability.Level, copiesLinked: Bool,
     _ hold: inout KeyHold, _ change: (inout RecordHeader) throws -> HeaderChange
-  ) throws -> BlobStore.Outcome? {
-    guard var packs = try packs(of: open) else { return nil }
-    if let outcome = try packs.changeHeader(of: name, now, level, &hold, change) { return outcome }
-    // If the record is still packed, it does not fit into a pack with the new header.
-    try moveToFile(name, in: open, &hold)
-    return nil
+  ) throws -> RewrittenRecord {
+    if var packs = try packs(of: open) {
+      if let rewritten = try packs.rewriteHeader(
+        of: name, in: open, at: now, level, copiesLinked: copiesLinked, &hold, change)
+      {
+        return rewritten
+      }
+      // If the record is still packed, it does not fit into a pack with the new header.
+      try moveToFile(name, in: open, &hold)
+    }
+    let rewritten = try files.rewriteHeader(of: name, in: open, at: now, level, copiesLinked: copiesLinked, &hold) {
+      let decision = try change(&$0)
+      if case .changed = decision { try synchronizePacks(of: open, level) }
+      return decision
+    }
+    return rewritten ?? .settled(.notFound)
   }
 
-  /// Replaces a packed record's extension. Returns `nil` if the key has no packed record, or it no longer fits.
-  func changePackedExtension(
-    of name: RecordPath, in open: OpenRoot, _ now: UnixTime, _ hold: inout KeyHold,
+  /// Changes the extension of a live record with a closure, and keeps its payload.
+  func rewriteExtension(
+    of name: RecordPath, in open: OpenRoot, at now: UnixTime, _ hold: inout KeyHold,
     _ change: (inout RecordExtension) -> Void
-  ) throws -> BlobStore.Outcome? {
-    guard var packs = try packs(of: open) else { return nil }
-    if let outcome = try packs.changeExtension(of: name, now, &hold, change) { return outcome }
-    try moveToFile(name, in: open, &hold)
-    return nil
+  ) throws -> BlobStore.Outcome {
+    if var packs = try packs(of: open) {
+      if let outcome = try packs.changeExtension(of: name, now, &hold, change) { return outcome }
+      try moveToFile(name, in: open, &hold)
+    }
+    return try files.rewriteExtension(of: name, in: open, at: now, &hold) {
+      try synchronizePacks(of: open, $0)
+    } _: {
+      change(&$0)
+    }
   }
 
-  /// Removes a record. Returns `false` if it did not exist. If `recycling`, its file may be overwritten later. If
-  /// `erasing`, a packed record is overwritten immediately.
+  /// Removes a record from the engine that contains it, as `RecordEngine.remove` does.
   func remove(
     _ found: borrowing FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool, erasing: Bool = false,
-    in directory: borrowing Directory,
-    of open: OpenRoot, _ hold: inout KeyHold
+    in directory: borrowing Directory, of open: OpenRoot, _ hold: inout KeyHold
   ) throws -> Bool {
-    if let address = found.packAddress, var packs = try packs(of: open) {
-      let name = found.name
-      // The file is unlinked first, because another program's file would be visible once the packed record is removed.
-      if try core.hasFile(name, in: open) {
-        _ = try core.lookUpInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
-      }
-      // After a power failure, a file that an earlier store has unlinked would be visible too.
-      if level == .full { try packs.synchronizeUnlinks(of: name, level) }
-      return try packs.remove(found.name, at: address, level, counting: found.size, erasing: erasing, &hold)
+    if found.packAddress != nil, var packs = try packs(of: open) {
+      return try packs.remove(
+        found, level, recycling: recycling, erasing: erasing, in: directory, of: open, &hold)
     }
     try synchronizePacks(of: open, level)
-    return try files.remove(found, level, recycling: recycling, in: directory, of: open, &hold)
+    return try files.remove(found, level, recycling: recycling, erasing: erasing, in: directory, of: open, &hold)
   }
 
   /// Syncs the packs before a durable change of a file: a packed record that the file has replaced without durability

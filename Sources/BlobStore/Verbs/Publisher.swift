@@ -4,14 +4,14 @@ internal import Synchronization
 internal import SystemPackage
 
 /// Writes and publishes records, within the limits.
-struct Publisher {
+struct Publisher: RoomMaking {
   let core: StoreCore
   /// The enforcer of the limits, or `nil` if stores start no collections.
   let enforcer: LimitEnforcer?
 
-  /// Empties the recycling bin to make room for a file, or starts a collection that removes records, except for the old
-  /// blob of the digest. `rescues` is the number of such collections before the failed attempt. Returns whether another
-  /// attempt makes sense.
+  var rescueCount: Int { enforcer?.rescue.collections ?? 0 }
+
+  /// Empties the recycling bin to make room for a file, or starts a collection that removes records.
   func makesRoom(for byteCount: Int64, of digest: UInt64, after rescues: Int) -> Bool {
     FileSupply(core: core).makesRoomByEmptyingBin()
       || enforcer?.makeRoomOnFullVolume(for: byteCount, of: digest, after: rescues) == true
@@ -20,7 +20,7 @@ struct Publisher {
   /// Repeats a call until it finds enough space, or no more can be freed.
   func makingRoom<Result>(for byteCount: Int64, of digest: UInt64, _ body: () throws -> Result) throws -> Result {
     while true {
-      let rescues = enforcer?.rescue.collections ?? 0
+      let rescues = rescueCount
       do {
         return try body()
       } catch let error as FileError where error.isLackOfRoom {
@@ -52,61 +52,6 @@ struct Publisher {
   }
 }
 
-// MARK: - Attempts
-
-extension Publisher {
-  private struct Attempt {
-    var ways: DraftAttempts
-    var kind: DraftAttempts.Kind?
-    var byteCount: Int64
-  }
-
-  /// Makes attempts until one has a result, each in the directory that currently has the root's name and with the
-  /// record's path in it. `body` returns `nil` to request another attempt. The error after which another attempt
-  /// makes no sense is rethrown.
-  private func attempting<Result: ~Copyable>(
-    _ attempt: consuming Attempt, at path: consuming RecordPath,
-    _ body: (_ open: OpenRoot, _ path: RecordPath, _ attempt: inout Attempt) throws -> Result?
-  ) throws -> Result {
-    while true {
-      attempt.kind = nil
-      let rescues = enforcer?.rescue.collections ?? 0
-      do {
-        let open = try madeRoot()
-        path = open.placed(path)
-        if let result = try body(open, path, &attempt) { return result }
-      } catch {
-        try prepare(&attempt, after: error, at: path, rescues)
-      }
-    }
-  }
-
-  /// Prepares another attempt, or rethrows the error if none makes sense.
-  private func prepare(
-    _ attempt: inout Attempt, after error: any Error, at path: RecordPath, _ rescues: Int
-  ) throws {
-    let isPacked = attempt.kind == .packed
-    switch attempt.ways.step(after: error, of: attempt.kind, refusesUnnamed: core.root.files.refusesUnnamedFiles) {
-    case .again: break
-    case .refuseBin: try FileSupply(core: core).refuseBin(error)
-    case .growIndex:
-      guard let open = try core.root.opened(), try Records(core).packs(of: open)?.growIfDue() == true else {
-        return attempt.ways.refusePacks()
-      }
-    case .lookAgain:
-      try core.root.opened()?.forgetSubdirectory(path.subdirectory)
-      _ = try core.root.forgetIfReplacedNow()
-    case .makeRoom:
-      let byteCount = isPacked ? Int64(PackLayout.chunkByteCount) : attempt.byteCount
-      if makesRoom(for: byteCount, of: path.digest, after: rescues) { return }
-      // A file needs less space than a chunk. If the file does not fit either, that error is reported.
-      guard isPacked else { throw error }
-      attempt.ways.refusePacks()
-    case .giveUp: throw error
-    }
-  }
-}
-
 // MARK: - Publishing
 
 extension Publisher {
@@ -126,27 +71,21 @@ extension Publisher {
     // The wait continues while the record is written again, so that a collection knows that a store still waits.
     var wait: LimitEnforcer.Wait?
     defer { enforcer?.stopAsking(wait) }
-    return try attempting(Attempt(ways: ways, byteCount: pending.header.fileByteCount), at: path) {
-      open, path, attempt in
-      if let payload = unsafe payload, let packs = try packs(for: pending.header, path, in: open, &attempt) {
-        return try unsafe (tail ?? []).withUnsafeBytes { tail in
-          let body = unsafe PackedBody(payload: payload, tail: tail)
-          return try publish(body, in: packs, &pending, &wait, at: path, of: open)
+    var loop = DraftLoop(Records(core), ways, byteCount: pending.header.fileByteCount)
+    return try unsafe (tail ?? []).withUnsafeBytes { bytes in
+      let body = unsafe payload.map { unsafe PackedBody(payload: $0, tail: bytes) }
+      return try loop.run(at: path, self) { attempt in
+        let open = try madeRoot()
+        let path = open.placed(path)
+        var draft = try Records(core).draft(&pending, body, at: path, in: open, &attempt) { file, header in
+          try write(file, &header)
+          guard let tail else { return }
+          // Only the extension is retried, because the source of the payload may not be readable again.
+          let offset = header.fileByteCount - Int64(tail.count)
+          try makingRoom(for: Int64(tail.count), of: path.digest) { try file.write(unsafe tail.span.bytes, at: offset) }
         }
+        return try publish(&draft, &pending, &wait, at: path, of: open)
       }
-      let subdirectory = try open.madeSubdirectory(path.subdirectory)
-      pending.forgetKeptLocks()
-      var draft = try Records(core).draft(pending.header, for: path, attempt.ways, in: subdirectory, of: open)
-      attempt.kind = draft.kind
-      try draft.fill(&pending.header) { file, header in
-        try write(file, &header)
-        guard let tail else { return }
-        // Only the extension is retried, because the source of the payload may not be readable again.
-        let offset = header.fileByteCount - Int64(tail.count)
-        try makingRoom(for: Int64(tail.count), of: path.digest) { try file.write(unsafe tail.span.bytes, at: offset) }
-      }
-      attempt.byteCount = pending.header.fileByteCount
-      return try publish(&draft, &pending, &wait, at: path, of: open)
     }
   }
 
@@ -156,11 +95,13 @@ extension Publisher {
   /// In a directory that packs records, the file is created at the root. Its record may be packed at the end, and an
   /// empty subdirectory would be left.
   func makeDraft(_ header: RecordHeader, at path: RecordPath, for byteCount: Int64) throws -> PlacedDraft {
-    let ways = DraftAttempts(mayRecycle: false, canWriteAgain: false)
-    return try attempting(Attempt(ways: ways, byteCount: byteCount), at: path) { open, path, attempt in
+    var loop = DraftLoop(Records(core), DraftAttempts(mayRecycle: false, canWriteAgain: false), byteCount: byteCount)
+    return try loop.run(at: path, self) { attempt in
+      let open = try madeRoot()
+      let path = open.placed(path)
       let name = open.packing?.bound == nil ? path.subdirectory : ""
-      let subdirectory = try open.madeSubdirectory(name)
-      let draft = try Records(core).draft(header, for: path, attempt.ways, in: subdirectory, of: open)
+      let supply = FileSupply(core: core)
+      let draft = try supply.draft(for: header, at: path, attempt.ways, in: open.madeSubdirectory(name), of: open)
       return PlacedDraft(draft: draft, path: path, root: open, isAtRoot: name != path.subdirectory)
     }
   }
@@ -176,9 +117,10 @@ extension Publisher {
     if let receipt = try pack(placed, &pending, &wait) { return receipt }
     try moveToSubdirectory(&placed)
     pending.forgetKeptLocks()
-    while true {
-      if let receipt = try publish(&placed.draft, &pending, &wait, at: placed.path, of: placed.root) {
-        return receipt
+    let (path, open) = (placed.path, placed.root)
+    return try placed.withDraft { draft in
+      while true {
+        if let receipt = try publish(&draft, &pending, &wait, at: path, of: open) { return receipt }
       }
     }
   }
@@ -186,8 +128,8 @@ extension Publisher {
   /// Moves a draft from the root to the subdirectory of its record, which is created if it is missing.
   private func moveToSubdirectory(_ placed: inout PlacedDraft) throws {
     guard placed.isAtRoot else { return }
-    let ways = DraftAttempts(mayRecycle: false, canWriteAgain: true)
-    try attempting(Attempt(ways: ways, byteCount: 0), at: placed.path) { _, _, _ in
+    var loop = DraftLoop(Records(core), DraftAttempts(mayRecycle: false, canWriteAgain: true))
+    try loop.run(at: placed.path, self) { _ in
       try placed.draft.move(to: placed.root.madeSubdirectory(placed.path.subdirectory))
     }
     placed.isAtRoot = false
@@ -199,57 +141,37 @@ extension Publisher {
   ) throws -> StoreReceipt? {
     let header = pending.header
     guard Records(core).belongsInPack(header, at: placed.path, in: placed.root) else { return nil }
-    let body = try placed.draft.file.bytes(in: RecordHeader.byteCount..<Int(header.fileByteCount))
-    guard body.count == Int(header.fileByteCount) - RecordHeader.byteCount else { return nil }
-    let ways = DraftAttempts(mayRecycle: false, canWriteAgain: true, mayPack: true)
-    let (payloadCount, path) = (Int(header.payloadSize), placed.path)
-    return try unsafe body.withUnsafeBytes { bytes in
-      let body = unsafe PackedBody(bytes, payload: payloadCount)
-      return try attempting(Attempt(ways: ways, byteCount: 0), at: path) { open, path, attempt -> StoreReceipt?? in
-        guard let packs = try packs(for: pending.header, path, in: open, &attempt) else { return .some(nil) }
-        guard let receipt = try publish(body, in: packs, &pending, &wait, at: path, of: open) else { return nil }
+    let bytes = try placed.draft.file.bytes(in: RecordHeader.byteCount..<Int(header.fileByteCount))
+    guard bytes.count == Int(header.fileByteCount) - RecordHeader.byteCount else { return nil }
+    var loop = DraftLoop(Records(core), DraftAttempts(mayRecycle: false, canWriteAgain: true, mayPack: true))
+    let path = placed.path
+    return try unsafe bytes.withUnsafeBytes { bytes in
+      let body = unsafe PackedBody(bytes, payload: Int(header.payloadSize))
+      return try loop.run(at: path, self) { attempt -> StoreReceipt?? in
+        let open = try madeRoot()
+        let path = open.placed(path)
+        guard var draft = try Records(core).packedDraft(pending.header, body, at: path, in: open, &attempt) else {
+          return .some(nil)
+        }
+        guard let receipt = try publish(&draft, &pending, &wait, at: path, of: open) else { return nil }
         return .some(receipt)
       }
     }
   }
 
-  /// Returns the packs for a record, or `nil` if it must be stored as a file.
-  private func packs(
-    for header: RecordHeader, _ path: RecordPath, in open: OpenRoot, _ attempt: inout Attempt
-  ) throws -> PackRecords? {
-    guard attempt.ways.mayPack else { return nil }
-    attempt.kind = .packed
-    guard let packs = try Records(core).packs(for: header, at: path, in: open) else {
-      attempt.kind = nil
-      return nil
-    }
-    return packs
-  }
-
-  /// Tries to store a record in a pack, and returns `nil` to request another attempt.
-  private func publish(
-    _ body: PackedBody, in packs: consuming PackRecords, _ pending: inout PendingStore,
-    _ wait: inout LimitEnforcer.Wait?,
-    at path: RecordPath, of open: OpenRoot
-  ) throws -> StoreReceipt? {
-    packs.packs.prefetch(forChangeOf: path.digest)
-    var draft = PackedDraft(body, in: packs)
-    return try publish(&draft, &pending, &wait, at: path, of: open)
-  }
-
   /// Tries to publish a record until it succeeds, or returns `nil` if the draft cannot wait and must be made again.
-  private func publish<Draft: RecordDraft & ~Copyable>(
+  private func publish(
     _ draft: inout Draft, _ pending: inout PendingStore, _ wait: inout LimitEnforcer.Wait?, at path: RecordPath,
     of open: OpenRoot
   ) throws -> StoreReceipt? {
     enforcer?.willStore(path.digest)
-    try draft.prepare(core.configuration.durability.level(concernsLock: pending.header.isLocked))
+    try draft.prepare(core.configuration.durability.level(concernsLock: pending.header.isLocked), Records(core))
     while true {
       switch try place(&draft, &pending, wait, at: path, of: open) {
-      case .mustSync(let level): try draft.prepare(level)
+      case .mustSync(let level): try draft.prepare(level, Records(core))
       case .mustWait(let usage):
         try enforcer?.waitForRoom(&wait, usage, for: pending.header.fileByteCount)
-        guard Draft.canWait else { return nil }
+        guard draft.canWait else { return nil }
       case .done(let placed):
         // A stream is counted, and makes room, when it is committed.
         if !pending.isStream { didStore(pending.header, at: path, of: open, exceeding: placed.exceeding) }
@@ -259,7 +181,7 @@ extension Publisher {
     }
   }
 
-  private func place<Draft: RecordDraft & ~Copyable>(
+  private func place(
     _ draft: inout Draft, _ pending: inout PendingStore, _ wait: LimitEnforcer.Wait?, at path: RecordPath,
     of open: OpenRoot
   ) throws -> KeyTransaction.Placement {
@@ -292,4 +214,16 @@ struct PlacedDraft: ~Copyable {
   let root: OpenRoot
   /// A Boolean value that indicates whether the draft must be moved to the record's subdirectory to be published.
   var isAtRoot: Bool
+
+  mutating func withDraft<Result>(_ body: (inout Draft) throws -> Result) throws -> Result {
+    let placed = consume self
+    let (path, root, isAtRoot) = (placed.path, placed.root, placed.isAtRoot)
+    var draft = Draft.file(placed.draft)
+    let result = Swift.Result { try body(&draft) }
+    switch consume draft {
+    case .file(let file): self = PlacedDraft(draft: file, path: path, root: root, isAtRoot: isAtRoot)
+    case .packed: preconditionFailure("a file has become a packed draft")
+    }
+    return try result.get()
+  }
 }

@@ -35,11 +35,11 @@ extension CacheEngine {
         try await fetchFile(key)
         continue
       }
-      let (production, isNew) = streams.production(of: key, options)
-      guard isNew else {
+      let (production, beginner) = streams.production(of: key, options)
+      guard let beginner else {
         if production === opened {
           // The production's blob was removed or replaced, or is about to be. Its readers keep the blob.
-          streams.end(production)
+          streams.withdraw(production)
         } else {
           await production.opening.wait()
           opened = production
@@ -48,10 +48,10 @@ extension CacheEngine {
         continue
       }
       do {
-        return try await begin(production, produce)
+        return try await begin(beginner, produce)
       } catch {
-        streams.end(production)
-        production.end.come()
+        streams.end(production, .failure(error))
+        streams.leave(beginner)
         throw error
       }
     }
@@ -72,24 +72,23 @@ extension CacheEngine {
     guard let found else { return nil }
     // A complete blob is from another writer, or no longer needs its producer.
     guard let production, found.header == nil else { return CacheFollower(self, found, nil) }
-    if production.join() { return CacheFollower(self, found, production) }
-    await production.end.wait()
-    try Task.checkCancellation()
+    if let reader = streams.join(production) { return CacheFollower(self, found, reader) }
+    _ = try await streams.failure(of: production)
     return try await follower(of: key, options)
   }
 
   private func begin(
-    _ production: StreamProduction, _ produce: @escaping @Sendable (StreamProducer) async throws -> Void
+    _ beginner: StreamTable.Reader, _ produce: @escaping @Sendable (StreamProducer) async throws -> Void
   ) async throws -> CacheFollower {
-    let (key, options) = (production.key, production.options)
-    guard options.acrossProcesses else { return try await start(production, produce) }
+    let (key, options) = (beginner.production.key, beginner.production.options)
+    guard options.acrossProcesses else { return try await start(beginner, produce) }
     return try await inTurn(of: key, waitingAtMost: options.waitsForOthers) {
       guard let found = try await lookUpAgain(for: key, options) else { return nil }
-      streams.end(production)
-      production.end.come()
+      streams.end(beginner.production, .success(()))
+      streams.leave(beginner)
       return CacheFollower(self, found, nil)
     } orProduce: {
-      try await start(production, produce)
+      try await start(beginner, produce)
     }
   }
 
@@ -104,8 +103,9 @@ extension CacheEngine {
   }
 
   private func start(
-    _ production: StreamProduction, _ produce: @escaping @Sendable (StreamProducer) async throws -> Void
+    _ beginner: StreamTable.Reader, _ produce: @escaping @Sendable (StreamProducer) async throws -> Void
   ) async throws -> CacheFollower {
+    let production = beginner.production
     let (key, options) = (production.key, production.options)
     let writer = try await lanes.writes.run { _ in
       try self.openWriter(for: key, ttl: options.ttl, locks: .keep, visibility: .whileWriting)
@@ -116,20 +116,18 @@ extension CacheEngine {
     guard let found else {
       throw BlobCacheError(.superseded, "the key was removed while its blob began to be written", key: key)
     }
-    let follower = CacheFollower(self, found, production)
+    let follower = CacheFollower(self, found, beginner)
     let producer = StreamProducer(writer, production)
-    production.start {
+    streams.start(production) {
       do {
         try await self.withSpan(key) { try await produce(producer) }
         try Task.checkCancellation()
         try await producer.finish()
+        self.streams.end(production, .success(()))
       } catch {
-        // The error is set first, so that readers get it.
-        production.failure = error
         await producer.giveUp()
+        self.streams.end(production, .failure(error))
       }
-      self.streams.end(production)
-      production.end.come()
     }
     production.opening.come()
     return follower

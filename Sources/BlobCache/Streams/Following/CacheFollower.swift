@@ -10,16 +10,18 @@ public final class CacheFollower: Sendable {
   /// The follower for code that may block. Its reads do not count for `maximumLead`.
   public let blocking: BlobFollower
   private let engine: CacheEngine
-  /// The production of this process that writes the blob, which counts its readers.
-  private let production: StreamProduction?
+  /// The membership in the production of this process that writes the blob.
+  private let reader: StreamTable.Reader?
 
-  init(_ engine: CacheEngine, _ follower: BlobFollower, _ production: StreamProduction?) {
+  init(_ engine: CacheEngine, _ follower: BlobFollower, _ reader: StreamTable.Reader?) {
     self.engine = engine
-    self.production = production
+    self.reader = reader
     blocking = follower
   }
 
-  deinit { production?.leave() }
+  deinit {
+    if let reader { engine.streams.leave(reader) }
+  }
 
   public var key: BlobKey { blocking.key }
   /// The size of the payload at the last lookup, in bytes.
@@ -41,7 +43,7 @@ public final class CacheFollower: Sendable {
   public func read(at offset: Int64, atMost count: Int = 256 << 10) async throws -> Data {
     precondition(count > 0, "a read of \(count) bytes")
     // For the producer, a read at an offset means that all earlier bytes were read.
-    production?.didRead(to: offset)
+    reader?.production.didRead(to: offset)
     let progress = try await progress(beyond: offset)
     return try await engine.lanes.reads.run { [blocking] _ in try blocking.read(at: offset, atMost: count, progress) }
   }
@@ -67,7 +69,7 @@ public final class CacheFollower: Sendable {
         return (try pieces.withNext(atMost: pieceSize, progress, body), pieces)
       }
       pieces = next
-      production?.didRead(to: pieces.offset)
+      reader?.production.didRead(to: pieces.offset)
       if count == 0, let header { return header }
     }
   }
@@ -85,7 +87,7 @@ public final class CacheFollower: Sendable {
       var pieces = pieces
       return (try pieces.next(atMost: pieceSize, progress), pieces)
     }
-    production?.didRead(to: next.1.offset)
+    reader?.production.didRead(to: next.1.offset)
     return next
   }
 
@@ -100,10 +102,9 @@ public final class CacheFollower: Sendable {
         if let begun = number.withLock({ $0 }) { blocking.leave(begun, CancellationError()) }
       }
     } catch {
-      guard (error as? BlobStoreError)?.code == .streamBroken, let production else { throw error }
-      // The production is about to set its error.
-      await production.end.wait()
-      throw production.failure ?? error
+      guard (error as? BlobStoreError)?.code == .streamBroken, let reader else { throw error }
+      // The production is about to end with its error.
+      throw try await engine.streams.failure(of: reader.production) ?? error
     }
   }
 }

@@ -20,6 +20,16 @@ internal import Synchronization
   }
 }
 
+/// A draft of a small record. It is written into a pack only after it is counted, so a refused store takes no room.
+struct PackedDraft {
+  /// Valid for the duration of the store.
+  let body: PackedBody
+  /// The address of the published record.
+  fileprivate(set) var address: PackAddress?
+
+  init(_ body: PackedBody) { self.body = body }
+}
+
 /// The properties of a packed record that a change alters or preserves.
 struct PackedChange {
   /// A Boolean value that indicates whether loads find another payload or extension afterwards.
@@ -45,6 +55,24 @@ extension PackRecords {
     return try packs.files.room(
       for: byteCount, of: header, in: ChunkClass(ttl: header.ttl, isDurable: isDurable),
       owner: try control.session.token(in: control), sequence: control.packSequence)
+  }
+
+  /// Syncs nothing, because a packed record is written only when it is published.
+  mutating func prepare(_: inout PackedDraft, _: BlobStore.Durability.Level) {}
+
+  /// Publishes a draft as `FileRecords.commit` does. Errors such as `PacksAreFull` and `IndexIsFull` leave nothing changed.
+  mutating func commit(
+    _ draft: inout PackedDraft, _ header: RecordHeader, as name: RecordPath, replacing found: borrowing FoundRecord?,
+    isSureOfName _: Bool, _ level: BlobStore.Durability.Level, of _: OpenRoot, _ hold: inout KeyHold
+  ) throws -> Bool {
+    guard let room = try room(for: header, name, isDurable: header.isLocked || level > .none) else {
+      throw PacksAreFull()
+    }
+    let predecessor = PackedPredecessor(found)
+    try commit(header, draft.body, as: name, in: room, replacing: predecessor, level, .store, &hold)
+    draft.address = room.address
+    try afterPublication { try synchronizeUnlinks(of: name, level) }
+    return true
   }
 
   /// Writes a record into its reserved space and publishes it. Errors such as `IndexIsFull` leave nothing changed.

@@ -4,24 +4,22 @@ internal import Posix
 // Changes of a packed record's header or extension, which preserve its payload.
 
 extension PackRecords {
-  /// Changes the header of a live record with a closure.
-  ///
   /// A later time of use is stored in the index, and the lock count is written in place in a chunk for durable
   /// records. For any other change, the record is stored again.
   ///
   /// - Returns: `nil`, with nothing changed, if no entry leads to a record of the name or no pack has space.
   /// - Throws: `DamagedRecord`; errors of the closure.
-  mutating func changeHeader(
-    of name: RecordPath, _ now: UnixTime, _ level: BlobStore.Durability.Level, _ hold: inout KeyHold,
-    _ change: (inout RecordHeader) throws -> HeaderChange
-  ) throws -> BlobStore.Outcome? {
+  mutating func rewriteHeader(
+    of name: RecordPath, in _: OpenRoot, at now: UnixTime, _ level: BlobStore.Durability.Level, copiesLinked _: Bool,
+    _ hold: inout KeyHold, _ change: (inout RecordHeader) throws -> HeaderChange
+  ) throws -> RewrittenRecord? {
     guard let (found, content) = try content(of: name) else { return nil }
-    guard content.header.isLive(at: now, defaultExpiration: core.defaultExpiration) else { return .notFound }
+    guard content.header.isLive(at: now, defaultExpiration: core.defaultExpiration) else { return .settled(.notFound) }
     var header = content.header
-    if case .unchanged(let outcome) = try change(&header) { return outcome }
-    if try noteUse(found, name, from: content.header, to: header) { return .done }
+    if case .unchanged(let outcome) = try change(&header) { return .settled(outcome) }
+    if try noteUse(found, name, from: content.header, to: header) { return .settled(.done) }
     let changed = PackedContent(header: header, body: content.body)
-    return try rewrite(found, name, from: content, to: changed, level, &hold) ? .done : nil
+    return try rewrite(found, name, from: content, to: changed, level, &hold) ? .settled(.done) : nil
   }
 
   /// Stores the time of use in the index. Returns `false` if the index cannot express the change.
@@ -80,7 +78,7 @@ extension PackRecords {
     }
     let isDurable = level > .none || content.header.isLocked
     guard let room = try roomIfAny(for: content.header, name, isDurable: isDurable) else { return false }
-    let predecessor = PackedPredecessor(Predecessor(try find(name, by: RecordJudge())))
+    let predecessor = PackedPredecessor(try find(name, by: RecordJudge()))
     let effect = PackedChange(
       changesPayload: before.body != content.body,
       keepsUse: before.header.updateTime == content.header.updateTime)

@@ -20,7 +20,7 @@ extension PackRecords {
         for: found.header.byteCount, of: content.header, in: isDurable ? .durable : .survivors,
         owner: control.session.token(in: control), sequence: control.packSequence, spare: spare)
     else { return }
-    let old = PackedPredecessor(Predecessor(try find(name, by: RecordJudge())))
+    let old = PackedPredecessor(try find(name, by: RecordJudge()))
     // A record that is durable stays so: its copy is on the medium before the record is marked as dead.
     try content.withBody { body in
       try commit(

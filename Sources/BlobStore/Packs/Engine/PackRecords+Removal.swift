@@ -3,6 +3,21 @@ internal import Posix
 internal import Synchronization
 
 extension PackRecords {
+  mutating func remove(
+    _ found: borrowing FoundRecord, _ level: BlobStore.Durability.Level, recycling _: Bool, erasing: Bool,
+    in _: borrowing Directory, of open: OpenRoot, _ hold: inout KeyHold
+  ) throws -> Bool {
+    guard let address = found.packAddress else { return false }
+    let name = found.name
+    // The file is unlinked first, because another program's file would be visible once the packed record is removed.
+    if try core.hasFile(name, in: open) {
+      _ = try core.lookUpInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
+    }
+    // After a power failure, a file that an earlier store has unlinked would be visible too.
+    if level == .full { try synchronizeUnlinks(of: name, level) }
+    return try remove(name, at: address, level, counting: found.size, erasing: erasing, &hold)
+  }
+
   /// Removes a record, and returns `false` if it no longer exists.
   ///
   /// - Parameters:

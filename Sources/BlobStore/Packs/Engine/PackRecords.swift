@@ -6,7 +6,7 @@ internal import SystemPackage
 ///
 /// A read holds no lock, and reads the entry of the index again afterwards. A change holds its key, and announces
 /// each step in the stripe (Spec/Packs.md).
-struct PackRecords {
+struct PackRecords: RecordEngine {
   let core: StoreCore
   let open: OpenRoot
   let control: ControlFile
@@ -227,6 +227,13 @@ extension PackRecords {
 // MARK: - Finding
 
 extension PackRecords {
+  func find(
+    _ name: RecordPath, in _: borrowing Directory, of _: OpenRoot, by judge: RecordJudge, readsExtension _: Bool
+  ) throws -> Finding {
+    guard let found = try find(name, by: judge) else { return .absent }
+    return .record(found)
+  }
+
   /// Returns the record of a name with the facts that a change needs, and optionally checks the payload.
   func find(_ name: RecordPath, by judge: RecordJudge, comparesPayload: Bool = false) throws -> FoundRecord? {
     switch try lookUp(name, PackedPartsLookup(comparesPayload: comparesPayload)) {

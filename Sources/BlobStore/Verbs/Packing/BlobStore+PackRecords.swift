@@ -34,7 +34,7 @@ extension BlobStore {
 }
 
 extension Records {
-  fileprivate func relocate(to destination: Relocation.Destination) throws -> BlobStore.RelocationReport {
+  fileprivate func relocate(to destination: KeyTransaction.Engine) throws -> BlobStore.RelocationReport {
     guard core.configuration.hasOwnFormat || destination == .files else {
       throw BlobStoreError(
         .invalidConfiguration,

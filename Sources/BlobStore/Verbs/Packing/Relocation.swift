@@ -4,16 +4,12 @@ internal import Posix
 
 /// A move of a directory's records into packs, or out of them, each under its stripe.
 struct Relocation {
-  enum Destination {
-    case packs, files
-  }
-
   private let core: StoreCore
   private let open: OpenRoot
-  private let destination: Destination
+  private let destination: KeyTransaction.Engine
   private(set) var report = BlobStore.RelocationReport()
 
-  init(of core: StoreCore, in open: OpenRoot, to destination: Destination) {
+  init(of core: StoreCore, in open: OpenRoot, to destination: KeyTransaction.Engine) {
     self.core = core
     self.open = open
     self.destination = destination
@@ -56,15 +52,6 @@ struct Relocation {
     return records
   }
 
-  private enum Fate {
-    case moved(Int64)
-    /// The record was removed, or moved by others.
-    case gone
-    case unsuited, expired, damaged
-    /// Another change holds the record's stripe.
-    case busy
-  }
-
   /// Moves a record and records the result, or returns `true` if another change holds its stripe. Throws if the moves
   /// of other records would fail too.
   private mutating func isBusy(_ entry: RecordEntry) throws -> Bool {
@@ -72,14 +59,14 @@ struct Relocation {
       if let error = entry.accessError { throw error }
       guard let path = entry.path else { return false }
       switch try move(path) {
-      case .moved(let byteCount):
+      case .done(let byteCount)?:
         report.moved += 1
         report.movedBytes.saturatingAdd(byteCount)
-      case .gone: break
-      case .unsuited: report.unsuited += 1
-      case .expired: report.expired += 1
-      case .damaged: report.damaged += 1
-      case .busy: return true
+      case .gone?: break
+      case .unsuited?: report.unsuited += 1
+      case .expired?: report.expired += 1
+      case .damaged?: report.damaged += 1
+      case nil: return true
       }
     } catch let error as FileError where error.isLackOfRoom {
       throw error
@@ -95,98 +82,20 @@ struct Relocation {
     core.configuration.logger.warning("not moved: \(BlobStoreError(error, operation: "move", key: key))")
   }
 
-  private func move(_ path: RecordPath) throws -> Fate {
-    switch destination {
-    case .files: return try moveToFile(path)
-    case .packs:
-      do {
-        return try moveToPack(path)
-      } catch is PacksAreFull {
-        return .unsuited
-      } catch is IndexIsFull {
-        // The index grows while no key is held.
-        guard try packs().growIfDue() else { return .unsuited }
-        return try moveToPack(path)
-      }
+  /// Returns `nil` if another change holds the record's stripe.
+  private func move(_ path: RecordPath) throws -> KeyTransaction.Move? {
+    // A record that becomes a file has its own attempts, during which its key stays held.
+    guard destination == .packs else { return try moveOnce(path) }
+    // The index grows between two attempts, while no key is held.
+    var loop = DraftLoop(Records(core), DraftAttempts(mayRecycle: false, canWriteAgain: true, mayPack: true))
+    return try loop.run(at: path, NoRoom()) { attempt in
+      attempt.ways.mayPack ? .some(try moveOnce(path)) : .some(.unsuited)
     }
   }
-}
 
-// MARK: - Into a pack
-
-extension Relocation {
-  private func moveToPack(_ path: RecordPath) throws -> Fate {
-    guard let hold = try Records(core).holdIfAvailable(path.digest) else { return .busy }
+  private func moveOnce(_ path: RecordPath) throws -> KeyTransaction.Move? {
+    guard let hold = try Records(core).holdIfAvailable(path.digest) else { return nil }
     var transaction = KeyTransaction(path, in: open, Records(core), hold)
-    let judge = core.judge(at: core.configuration.now())
-    let found = try core.lookUpInSubdirectory(of: path, open) { directory in
-      try Records(core).recordToRemove(at: path, in: directory, of: open, by: judge)
-    }
-    if let reason = try Self.reasonToStay(found) { return reason }
-    guard let header = Self.header(of: found) else { return .gone }
-    guard Records(core).belongsInPack(header, at: path, in: open) else { return .unsuited }
-    guard let body = try body(of: path, header) else { return .damaged }
-    let records = try packs()
-    try unsafe body.withUnsafeBytes { body in
-      let body = unsafe PackedBody(body, payload: Int(header.payloadSize))
-      try transaction.moveToPack(found, header, body, in: records)
-    }
-    return .moved(header.fileByteCount)
-  }
-
-  /// Never inlined, because the optimizer of Swift 6.3 fails if a noncopyable value is inspected and then borrowed.
-  @inline(never)
-  private static func reasonToStay(_ found: borrowing FoundRecord?) throws -> Fate? {
-    switch found {
-    case nil: return .gone
-    case let found?:
-      guard found.packed == nil else { return .gone }
-      switch found.content {
-      case .sound: return nil
-      case .expired: return .expired
-      case .damaged: return .damaged
-      case .unreadable(let error): throw error
-      }
-    }
-  }
-
-  @inline(never)
-  private static func header(of found: borrowing FoundRecord?) -> RecordHeader? {
-    switch found {
-    case nil: nil
-    case let found?: found.header
-    }
-  }
-
-  /// Returns the payload and extension of a record's file, or `nil` if they do not match the header.
-  private func body(of path: RecordPath, _ header: RecordHeader) throws -> [UInt8]? {
-    guard case .regular(let file, _) = try Records(core).open(path, in: open, for: .read) else { return nil }
-    let body = try file.bytes(in: RecordHeader.byteCount..<Int(header.fileByteCount))
-    guard body.count == Int(header.fileByteCount) - RecordHeader.byteCount,
-      header.payloadChecksum
-        == CRC32.checksum(of: unsafe body.span.bytes.extracting(first: Int(header.payloadSize)))
-    else { return nil }
-    return body
-  }
-}
-
-// MARK: - Out of a pack
-
-extension Relocation {
-  private func moveToFile(_ path: RecordPath) throws -> Fate {
-    guard let hold = try Records(core).holdIfAvailable(path.digest) else { return .busy }
-    var transaction = KeyTransaction(path, in: open, Records(core), hold)
-    let judge = core.judge(at: core.configuration.now())
-    guard let found = try Records(core).findPacked(path, of: open, by: judge, comparesPayload: true) else {
-      return .gone
-    }
-    switch found.content {
-    case .sound: break
-    case .expired: return .expired
-    case .damaged: return .damaged
-    case .unreadable(let error): throw error
-    }
-    try transaction.moveToFile()
-    return .moved(found.byteCount)
+    return try transaction.move(to: destination)
   }
 }

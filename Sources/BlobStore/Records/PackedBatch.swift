@@ -9,8 +9,8 @@ struct PackedBatch {
   /// The maximum number of records in a batch. Other changes of their stripes wait for it.
   static let greatestCount = 256
 
-  private let publisher: Publisher
   private let open: OpenRoot
+  private let limit: StoreLimit?
   private var records: PackRecords
   private var members: [Member] = []
 
@@ -77,26 +77,41 @@ struct PackedBatch {
     let exceeding: BlobStore.UsageEstimate?
   }
 
-  init(_ publisher: Publisher, _ records: PackRecords, in open: OpenRoot) {
-    self.publisher = publisher
-    self.records = records
+  /// Returns `nil` if records of the directory are not packed.
+  ///
+  /// - Parameters:
+  ///   - open: A directory for stores, from `Publisher.madeRoot`.
+  ///   - limit: The limit of the directory, or `nil` if stores start no collections.
+  init?(of core: StoreCore, in open: OpenRoot, within limit: StoreLimit?) throws {
+    guard open.packing?.bound != nil, let records = try Records(core).madePacks(of: open) else { return nil }
     self.open = open
+    self.limit = limit
+    self.records = records
   }
 
-  private var core: StoreCore { publisher.core }
+  private var core: StoreCore { records.core }
+
+  /// Enlarges the index if it is nearly full. No key may be held.
+  func growIfDue() { _ = records.growIfDue() }
 
   /// Stores records, and returns the published ones. The others must be stored separately. Throws before publication.
-  mutating func store(_ candidates: [Candidate]) throws -> Results {
+  ///
+  /// - Parameter willPublish: A closure that is called with the digest of each record before it is published.
+  mutating func store(_ candidates: [Candidate], willPublish: (UInt64) -> Void) throws -> Results {
     // Removing the members releases the keys.
     defer { members = [] }
     members.reserveCapacity(candidates.count)
     // If two records share a stripe, the first takes it, and the second is stored separately afterwards.
-    for candidate in candidates.sorted(by: { ($0.stripe, $0.index) < ($1.stripe, $1.index) }) {
+    for candidate in candidates.sorted(by: { ($0.stripe, $0.index) < ($1.stripe, $1.index) })
+    where Records(core).belongsInPack(candidate.header, at: candidate.path, in: open) {
       if let member = try member(candidate) { members.append(member) }
     }
     try write()
     var results = Results()
-    for member in members { publish(member, &results) }
+    for member in members {
+      willPublish(member.candidate.path.digest)
+      publish(member, &results)
+    }
     return results
   }
 
@@ -106,8 +121,8 @@ struct PackedBatch {
     records.packs.prefetch(forChangeOf: path.digest)
     guard let hold = try Records(core).holdIfAvailable(path.digest, makesControlFile: true) else { return nil }
     let transaction = KeyTransaction(path, in: open, Records(core), hold)
-    var pending = publisher.pendingStore(candidate.header, locks: candidate.locks, if: nil)
-    let found = try records.recordToReplace(transaction, by: RecordJudge())
+    var pending = PendingStore(candidate.header, locks: candidate.locks, if: nil, within: limit)
+    let found = try Records(core).recordToReplace(transaction, records, by: RecordJudge())
     let before = Predecessor(found)
     let level = try transaction.inherit(from: before, &pending).level
     guard case .counted(let exceeding) = transaction.count(pending, over: before?.size) else { return nil }
@@ -123,7 +138,7 @@ struct PackedBatch {
       return nil
     }
     return Member(
-      candidate, pending, level, PackedPredecessor(before), sizeBefore: before?.size, exceeding: exceeding, room,
+      candidate, pending, level, PackedPredecessor(found), sizeBefore: before?.size, exceeding: exceeding, room,
       transaction)
   }
 
@@ -184,7 +199,6 @@ struct PackedBatch {
 
   /// Publishes a record, unless the index is full.
   private mutating func publish(_ member: Member, _ results: inout Results) {
-    publisher.enforcer?.willStore(member.candidate.path.digest)
     let candidate = member.candidate
     do {
       try records.publishWritten(
@@ -202,62 +216,5 @@ struct PackedBatch {
       member.isPublished = error is Published
       results.failed.append((candidate.index, error))
     }
-  }
-}
-
-// MARK: - From blobs to candidates
-
-extension Publisher {
-  /// Stores a batch of small blobs, as far as that is possible without waiting, and returns the published ones. The
-  /// others must be stored separately, which reports any error.
-  func publishTogether(
-    _ blobs: ArraySlice<(key: BlobKey, payload: Data)>, ttl: Duration?, locks: BlobStore.LockPolicy
-  ) -> PackedBatch.Results {
-    guard core.configuration.mayPack, blobs.count > 1 else { return PackedBatch.Results() }
-    do {
-      let open = try madeRoot()
-      guard open.packing != .off else { return PackedBatch.Results() }
-      let candidates = candidates(blobs, in: open, ttl: ttl, locks: locks)
-      guard let records = try Records(core).madePacks(of: open) else { return PackedBatch.Results() }
-      var batch = PackedBatch(self, records, in: open)
-      let results = try batch.store(candidates)
-      // The keys have been released, because subsequent work may need them.
-      for record in results.stored { didStore(record.header, at: record.path, of: open, exceeding: record.exceeding) }
-      _ = records.growIfDue()
-      return results
-    } catch {
-      // Nothing is published. The separate store of each blob fails again, or succeeds.
-      return PackedBatch.Results()
-    }
-  }
-
-  private func candidates(
-    _ blobs: ArraySlice<(key: BlobKey, payload: Data)>, in open: OpenRoot, ttl: Duration?,
-    locks: BlobStore.LockPolicy
-  ) -> [PackedBatch.Candidate] {
-    zip(blobs.indices, blobs).compactMap { index, blob in
-      // The separate store of an invalid blob reports the error.
-      guard Records(core).mayPack(payloadOf: Int64(blob.payload.count)), let path = try? core.path(for: blob.key) else {
-        return nil
-      }
-      return try? candidate(index, blob.key, blob.payload, open.placed(path), in: open, ttl: ttl, locks: locks)
-    }
-  }
-
-  /// Returns a candidate for a blob, or `nil` if the blob is not packed.
-  private func candidate(
-    _ index: Int, _ key: BlobKey, _ payload: Data, _ path: RecordPath, in open: OpenRoot, ttl: Duration?,
-    locks: BlobStore.LockPolicy
-  ) throws -> PackedBatch.Candidate? {
-    try Records(core).checkSize(Int64(payload.count))
-    var header = try newHeader(ttl: ttl, locks: locks)
-    header.payloadSize = UInt64(payload.count)
-    header.payloadChecksum = CRC32.checksum(of: payload.bytes)
-    header.keyDigest = path.digest
-    let tail = try Records(core).newExtension(of: key, at: path, nil)?.encoded ?? []
-    header.extensionEnd = tail.isEmpty ? nil : UInt32(tail.count)
-    guard Records(core).belongsInPack(header, at: path, in: open) else { return nil }
-    return PackedBatch.Candidate(
-      index: index, path: path, header: header, locks: locks, payload: payload, tail: tail)
   }
 }
