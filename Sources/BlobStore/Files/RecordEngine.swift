@@ -10,6 +10,11 @@ internal import Posix
 /// type of the draft, `FileDraft` or `PackedDraft`. A protocol cannot state them, because an associated type cannot be
 /// noncopyable in Swift 6.3.
 protocol RecordEngine {
+  associatedtype Walk
+
+  /// Returns a walk over the records of the engine.
+  func walk(_ scope: WalkScope, in open: OpenRoot) throws -> Walk
+
   /// Looks up a record, without a lock unless the key is held.
   ///
   /// - Parameter directory: The subdirectory of the record, which only records in files need.
@@ -42,4 +47,21 @@ protocol RecordEngine {
 enum HeaderChange {
   case changed
   case unchanged(BlobStore.Outcome)
+}
+
+/// The records that a walk returns, and the rules by which it judges them.
+struct WalkScope {
+  let layout: RecordLayout
+  let defaultExpiration: Int64
+  let now: UnixTime
+  /// The beginning of the names of the wanted records. Other entries are returned only if it is empty.
+  var fileNamePrefix = ""
+  /// The position of an ordered walk (`OrderedEntries`), or `nil` for a walk in the order of the file system.
+  var start: WalkPosition?
+
+  var judge: RecordJudge { RecordJudge(at: now, defaultExpiration: defaultExpiration) }
+
+  func entry(of found: borrowing FoundRecord) -> RecordEntry {
+    RecordEntry(found, layout.naming, now: now, defaultExpiration: defaultExpiration)
+  }
 }

@@ -144,14 +144,14 @@ struct Records {
     try files.open(name, in: open, for: access)
   }
 
-  /// Returns a walk over all entries of the directory. `RecordWalk` documents the parameters.
+  /// Returns a walk over all entries of the directory, in both engines.
   func walk(
     _ open: OpenRoot, by layout: RecordLayout, fileNamePrefix: String = "", from start: WalkPosition? = nil
   ) throws -> RecordWalk {
-    try RecordWalk(
-      open, try packs(of: open), layout: layout, defaultExpiration: files.core.defaultExpiration,
-      now: files.core.configuration.now(),
-      fileNamePrefix: fileNamePrefix, from: start)
+    let scope = WalkScope(
+      layout: layout, defaultExpiration: core.defaultExpiration, now: core.configuration.now(),
+      fileNamePrefix: fileNamePrefix, start: start)
+    return try RecordWalk(scope, in: open, files, try packs(of: open))
   }
 
   /// Publishes a file, which supersedes a record in either engine, as `FileRecords.commit` does.

@@ -47,11 +47,11 @@ struct Wipe {
   }
 
   private mutating func remove(metBy walk: RecordWalk) throws {
-    walk.enters = { [open] in
+    walk.files.enters = { [open] in
       open.mendSubdirectory($0)
       return true
     }
-    defer { walk.enters = nil }
+    defer { walk.files.enters = nil }
     while let item = try walk.next() {
       if case .endOfSubdirectory(let name) = item {
         attempt { wipe in try wipe.leave(name, walk) }

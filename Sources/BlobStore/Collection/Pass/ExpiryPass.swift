@@ -49,18 +49,18 @@ final class ExpiryPass {
       return
     }
     marks = marks(of: open)
-    if keepsPlace { walk.smallestPart = options.smallestPart }
+    if keepsPlace { walk.files.smallestPart = options.smallestPart }
     let knownMarks = knowsMarks ? marks : nil
     let mustEnd = { [unowned walk] in
       self.tally.isStopped || (isTimed && self.mayEnd(walk) && isTimeUp())
     }
     walk.skim = { [unowned walk] in !mustEnd() && self.skim($0, in: walk) }
-    walk.enters = { self.enters($0, open, knownMarks) }
+    walk.files.enters = { self.enters($0, open, knownMarks) }
     if knowsMarks, leavesMarks, !sizes.looksForCandidates {
       let (now, defaultExpiration) = (now, core.defaultExpiration)
       walk.packs?.passesOver = { !$0.mayHoldExpired(at: now, defaultExpiration: defaultExpiration) }
     }
-    defer { (walk.skim, walk.enters) = (nil, nil) }
+    defer { (walk.skim, walk.files.enters) = (nil, nil) }
     while let item = try walk.next() {
       do {
         try collect(item, in: walk, open)
@@ -91,7 +91,7 @@ final class ExpiryPass {
   /// Returns a Boolean value that indicates whether a pass may end here if its time is up. Each pass must make some
   /// progress. A dry run ends between two subdirectories, so that it is known for every record whether it was counted.
   private func mayEnd(_ walk: RecordWalk) -> Bool {
-    walk.isBetweenEntries || (!options.dryRun && (walk.entriesBegun > 1 || walk.hasMetPart))
+    walk.isBetweenEntries || (!options.dryRun && (walk.files.entriesBegun > 1 || walk.hasMetPart))
   }
 
   /// A Boolean value that indicates whether a pass that is cut short stores its position for the next one.
@@ -108,7 +108,7 @@ final class ExpiryPass {
     switch item {
     case .record(let entry):
       // On a case-insensitive file system, a change of the record may look up another subdirectory's mark.
-      defer { if let path = entry.path, path.subdirectory != walk.subdirectoryName { mark = nil } }
+      defer { if let path = entry.path, path.subdirectory != walk.files.subdirectoryName { mark = nil } }
       stays = try !expire(entry, in: walk, open)
     case .temporary(let name):
       let byteCount = try walk.withCurrentDirectory {
@@ -135,7 +135,7 @@ final class ExpiryPass {
       }
       if try removeIfEmpty(name, open) {
         tally.report.subdirectories += 1
-      } else if let mark, !walk.leavesOutBeginning {
+      } else if let mark, !walk.files.leavesOutBeginning {
         marks?.close(name, mark)
       }
     case .foreign(let file):

@@ -37,14 +37,14 @@ extension BlobStore {
       guard let walk = try Records(core).walk(fileNamePrefix: fileNamePrefix, from: start) else {
         return RecordPage(entries: [], next: nil)
       }
-      walk.smallestPart = 1
+      walk.files.smallestPart = 1
       let sequence = RecordSequence(walk: walk, keyPrefix: prefix)
       var entries: [RecordEntry] = []
       var (emptySubdirectories, countBefore, examined) = (0, 0, 0)
       while let item = try walk.next() {
         examined += 1
         // After the last entry, the walk continues with the entries before its start.
-        if walk.hasWrapped { return RecordPage(entries: entries, next: nil) }
+        if walk.files.hasWrapped { return RecordPage(entries: entries, next: nil) }
         switch item {
         case .record(let entry): if sequence.isWanted(entry), isWanted(entry) { entries.append(entry) }
         case .endOfSubdirectory:

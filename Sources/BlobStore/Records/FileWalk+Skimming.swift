@@ -3,10 +3,10 @@ internal import Posix
 internal import SystemPackage
 
 // The skimming of records without allocations.
-extension RecordWalk {
+extension FileWalk {
   enum Skimmed {
     case done
-    case item(Item)
+    case item(RecordWalk.Item)
     /// The entry is not a sound record with a plain name, or the closure wants it to be returned.
     case toBeMet
   }
@@ -15,13 +15,13 @@ extension RecordWalk {
     of stream: borrowing DirectoryStream, in directory: borrowing Directory
   ) throws -> Skimmed {
     guard let skim, stream.entryKind == .regular else { return .toBeMet }
-    let layout = layout
+    let layout = scope.layout
     let subdirectory = subdirectoryBytes
     let digest = stream.withEntryName { name in
       let digest = NameDigest.digest(ofFileName: name)
       return layout.isPlain(fileName: name, digest: digest, in: subdirectory.span) ? digest : nil
     }
-    guard let digest, packs?.records.mayHold(nameDigest: digest) != true else { return .toBeMet }
+    guard let digest, mayBePacked?(digest) != true else { return .toBeMet }
     let start: FileStart
     do {
       start = try unsafe directory.readStart(of: stream, into: head)
@@ -40,7 +40,8 @@ extension RecordWalk {
     case .notRegular: return .toBeMet
     case .regular(let status, let byteCount):
       guard open.ownership.owns(status), !open.ownership.owners.expose(status),
-        let glance = unsafe RecordGlance(RawSpan(_unsafeBytes: head[..<byteCount]), status, digest: digest, by: judge)
+        let glance = unsafe RecordGlance(
+          RawSpan(_unsafeBytes: head[..<byteCount]), status, digest: digest, by: scope.judge)
       else { return .toBeMet }
       return try skim(glance) ? .done : .toBeMet
     }
