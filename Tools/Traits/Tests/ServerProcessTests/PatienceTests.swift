@@ -10,11 +10,17 @@ import Testing
   /// Connections leave enough descriptors to open files.
   @Test func connectionsLeaveDescriptorsForFiles() throws {
     let server = try ServerProcess(descriptors: 64)
-    let connections = try (0..<60).map { _ in try server.connect() }
-    for connection in connections[..<20] {
-      try connection.send("PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\none")
-      #expect([201, 204].contains(try connection.answer().status))
+    let connections = try (0..<20).map { _ in try server.connect() }
+    func putOnEach() throws {
+      for connection in connections {
+        try connection.send("PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\none")
+        #expect([201, 204].contains(try connection.answer().status))
+      }
     }
+    // A connection has its place once it is answered.
+    try putOnEach()
+    let others = try (0..<40).map { _ in try server.connect() }
+    try withExtendedLifetime(others) { try putOnEach() }
   }
 
   /// A client that sends single bytes makes no progress, so its connection is closed.
