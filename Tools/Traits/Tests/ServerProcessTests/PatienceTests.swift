@@ -38,13 +38,55 @@ import Testing
     }
   }
 
-  private func withServer(patience: Duration, _ body: @escaping @Sendable (UInt16) async throws -> Void) async throws {
+  #if os(Linux)
+    /// One client leaves places to the others, and all are told that the server works.
+    @Test func theHealthIsToldWhenNoPlaceIsFree() async throws {
+      try await withServer(patience: .seconds(300), connections: 64) { port in
+        var held: [Connection] = []
+        func status(_ path: String, host: UInt32) throws -> Int {
+          held.append(try Connection(port: port, host: host))
+          return try Self.status(held[held.count - 1], path)
+        }
+        // Each connection keeps its place after its response.
+        for count in 1...60 { #expect(try status("/v1/blobs/none", host: 1) == (count <= 48 ? 404 : 503), "\(count)") }
+        for count in 1...20 { #expect(try status("/v1/blobs/none", host: 2) == (count <= 16 ? 404 : 503), "\(count)") }
+        // Requests without an end do not keep the last connections.
+        let first = held.count
+        for _ in 0..<20 {
+          held.append(try Connection(port: port))
+          try held.last?.send("GET /healthz HTTP/1.1\r\n")
+        }
+        for path in ["/healthz", "/readyz", "/healthz?x"] { #expect(try status(path, host: 3) == 200) }
+        #expect(try status("/healthzz", host: 3) == 503)
+        #expect(held[first].hasEnded)
+        held = []
+        while try status("/v1/blobs/none", host: 1) != 404 {}
+      }
+    }
+
+    /// A request without a place is the last one of its connection.
+    private static func status(_ connection: Connection, _ path: String = "/v1/blobs/none") throws -> Int {
+      try connection.send("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n")
+      let answer = try connection.answer()
+      if answer.status == 503 {
+        #expect(answer.fields["retry-after"] == "1")
+        #expect(answer.fields["connection"] == "close")
+      }
+      return answer.status
+    }
+  #endif
+
+  private func withServer(
+    patience: Duration, connections: Int = 1024,
+    _ body: @escaping @Sendable (UInt16) async throws -> Void
+  ) async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "patience-\(UUID().uuidString)")
     defer { try? FileManager.default.removeItem(at: directory) }
     let cache = try BlobCache(directory: FilePath(directory.path))
     var configuration = BlobServer.Configuration()
     configuration.address = .host("127.0.0.1", port: 0)
     configuration.limits.patience = patience
+    configuration.limits.connections = connections
     let (ports, continuation) = AsyncStream.makeStream(of: UInt16.self)
     let server = BlobServer(
       responder: BlobResponder(cache: cache), configuration: configuration, logger: Logger(label: "patience")
