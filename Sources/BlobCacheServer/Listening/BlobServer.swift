@@ -157,7 +157,7 @@
       /// A key of the maximum length fits if at most some thousand of its bytes are escaped. A larger limit would let
       /// each connection occupy more memory.
       public var targetBytes = 80 << 10
-      /// The timeout of an idle connection, of 16 KiB of a request body, and of a client that receives nothing.
+      /// The timeout of an idle connection, and of 16 KiB of a body in either direction.
       public var patience: Duration = .seconds(60)
 
       public init() {}
