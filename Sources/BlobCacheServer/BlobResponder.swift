@@ -102,6 +102,8 @@ public struct BlobResponder: Sendable {
     }
     var caller = entrance == nil ? try configuration.access.caller(of: request) : .anyone
     caller.place = place
+    var request = request
+    request.caller = caller.name.map { "token \($0)" } ?? request.peerUser.map { "user \($0)" } ?? request.peer
     if request.target == "*", request.method == "OPTIONS" { return try serverOptions(request) }
     let target = try RequestTarget(request.target)
     let route = try Route(target)

@@ -76,6 +76,7 @@
       var request = ServerRequest(
         method: head.method.rawValue, target: head.uri, fields: fields, body: body(of: head))
       request.peerUser = peerUser
+      request.peer = channel.remoteAddress?.peer
       let refusal = fieldBytes > headerBytes ? Self.tooLarge : Self.checked(head) ?? checkedPlace(head)
       let response = if let refusal { refusal } else { await directories.respond(to: request) }
       let isLast =
