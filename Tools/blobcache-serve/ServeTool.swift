@@ -139,6 +139,7 @@
     private func serve() async throws {
       let caches = try openCaches()
       let (access, encryption) = (try safety.accessControl(), try safety.encryption())
+      Self.report(encryption?.warnings ?? [])
       var answering = BlobResponder.Configuration()
       answering.hostNames = place.isOnNetwork ? Set(safety.hosts) : nil
       answering.entranceToken = view ? RandomToken.make() : nil
@@ -240,10 +241,19 @@
       return ServedDirectories(responders.map { (name: $0.0 ?? name, responder: $0.1) })
     }
 
+    private static func report(_ warnings: [SecretFileError]) {
+      for warning in warnings { StandardError.report("\(warning); the others of the file are used") }
+    }
+
     private func reloading(_ access: AccessControl, _ encryption: Encryption?) async -> ReloadService {
       var steps: [@Sendable () throws -> Void] = []
       if let file = safety.tokens { steps.append { access.replaceTokens(try TokenFile.tokens(at: file)) } }
-      if let encryption { steps.append { try encryption.reload() } }
+      if let encryption {
+        steps.append {
+          try encryption.reload()
+          Self.report(encryption.warnings)
+        }
+      }
       return ReloadService(steps: steps, hangups: await UnixSignalsSequence(trapping: .sighup), quiet: quiet)
     }
 
