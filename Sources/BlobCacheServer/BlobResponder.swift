@@ -69,7 +69,9 @@ public struct BlobResponder: Sendable {
   /// - Complexity: A body of more than 256 KiB requires the memory of one piece.
   public func respond(to request: ServerRequest) async -> ServerResponse {
     let request = request.inOriginForm
-    return await withSpan(of: request) { await response(to: request) }
+    return await RemoteTier.$isPassedOver.withValue(request.fields[RemoteTier.senderField] != nil) {
+      await withSpan(of: request) { await response(to: request) }
+    }
   }
 
   private func response(to request: ServerRequest) async -> ServerResponse {
@@ -95,8 +97,13 @@ public struct BlobResponder: Sendable {
 
   private func answer(_ request: ServerRequest, _ found: inout Route?) async throws -> ServerResponse {
     try OriginRule(hostNames: configuration.hostNames).check(request)
+    guard request.fields[RemoteTier.senderField] != RemoteTier.sender || cache.configuration.remote == nil else {
+      throw Refusal(508, "the remote tier of this server leads back to it")
+    }
     var caller = entrance == nil ? try configuration.access.caller(of: request) : .anyone
     caller.place = place
+    var request = request
+    request.caller = caller.name.map { "token \($0)" } ?? request.peerUser.map { "user \($0)" } ?? request.peer
     if request.target == "*", request.method == "OPTIONS" { return try serverOptions(request) }
     let target = try RequestTarget(request.target)
     let route = try Route(target)

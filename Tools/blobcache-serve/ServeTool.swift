@@ -139,6 +139,7 @@
     private func serve() async throws {
       let caches = try openCaches()
       let (access, encryption) = (try safety.accessControl(), try safety.encryption())
+      Self.report(encryption?.warnings ?? [])
       var answering = BlobResponder.Configuration()
       answering.hostNames = place.isOnNetwork ? Set(safety.hosts) : nil
       answering.entranceToken = view ? RandomToken.make() : nil
@@ -155,7 +156,8 @@
       if let descriptors = DescriptorLimit.raise() {
         listening.limits.connections = min(listening.limits.connections, max(1, descriptors / 2))
       }
-      let shutdown = ShutdownClock()
+      let flushes = caches.compactMap { $0.cache.configuration.remote?.flushesOnCloseFor }
+      let shutdown = ShutdownClock(deadline: max(Self.shutdownTime, flushes.max() ?? .zero))
       let server = BlobServer(
         directories: Self.served(caches, answering), configuration: listening, logger: logger
       ) { [quiet, token = answering.entranceToken] address in
@@ -177,7 +179,7 @@
           .init(service: server), .init(service: await reloading(access, encryption)), .init(service: shutdown),
         ],
         gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
-      services.maximumGracefulShutdownDuration = Self.shutdownTime
+      services.maximumGracefulShutdownDuration = Self.shutdownTime - Self.leastFlushTime - Self.closingTime
       let ended: Result<Void, any Error>
       do { ended = .success(try await ServiceGroup(configuration: services).run()) } catch { ended = .failure(error) }
       try await close(caches.map(\.cache), after: shutdown.elapsed)
@@ -186,6 +188,8 @@
 
     /// The time for which running requests, and then changes of the remote tier, may delay the end of the program.
     static let shutdownTime: Duration = .seconds(30)
+    /// The time that is left to close the caches.
+    private static let closingTime: Duration = .seconds(1)
     /// The time that is left for the changes of the remote tier, however long the requests took.
     private static let leastFlushTime: Duration = .seconds(2)
 
@@ -197,7 +201,9 @@
       let errors = await withTaskGroup(of: (any Error)?.self) { group in
         for cache in caches {
           group.addTask {
-            let flush = cache.configuration.remote.map { max($0.flushesOnCloseFor - elapsed, Self.leastFlushTime) }
+            let flush = cache.configuration.remote.map { remote in
+              max(remote.flushesOnCloseFor - elapsed - Self.closingTime, Self.leastFlushTime)
+            }
             do { try await cache.close(flushingRemoteFor: flush) } catch { return error }
             return nil
           }
@@ -235,10 +241,19 @@
       return ServedDirectories(responders.map { (name: $0.0 ?? name, responder: $0.1) })
     }
 
+    private static func report(_ warnings: [SecretFileError]) {
+      for warning in warnings { StandardError.report("\(warning); the others of the file are used") }
+    }
+
     private func reloading(_ access: AccessControl, _ encryption: Encryption?) async -> ReloadService {
       var steps: [@Sendable () throws -> Void] = []
       if let file = safety.tokens { steps.append { access.replaceTokens(try TokenFile.tokens(at: file)) } }
-      if let encryption { steps.append { try encryption.reload() } }
+      if let encryption {
+        steps.append {
+          try encryption.reload()
+          Self.report(encryption.warnings)
+        }
+      }
       return ReloadService(steps: steps, hangups: await UnixSignalsSequence(trapping: .sighup), quiet: quiet)
     }
 

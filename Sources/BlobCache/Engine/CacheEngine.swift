@@ -27,7 +27,9 @@ final class CacheEngine: Sendable {
   let readiness: ReadinessWatch
   let observer: Observer
   let backupExclusion: BackupExclusion
-  let remote: RemoteAccess?
+  private let configuredRemote: RemoteAccess?
+  /// The remote tier, or `nil` without one, and in a request that the tier of another cache has sent.
+  var remote: RemoteAccess? { configuredRemote.flatMap { RemoteTier.isPassedOver ? nil : $0 } }
   /// The seed by which refreshes are spread over time.
   let refreshSeed = UInt64.random(in: 0 ... .max)
   let revalidates: Bool
@@ -73,7 +75,7 @@ final class CacheEngine: Sendable {
       respondsToMemoryPressure: configuration.memory?.respondsToMemoryPressure ?? false,
       now: configuration.monotonicNow)
     let reads = lanes.reads
-    remote = configuration.remote.map { tier in
+    configuredRemote = configuration.remote.map { tier in
       RemoteAccess(
         tier,
         RemoteRequests.Environment(
@@ -81,7 +83,7 @@ final class CacheEngine: Sendable {
           defaultExpiration: store.effectiveDefaultExpiration, store: store, reads: reads,
           tell: { event in observer.tell(event) }, logger: logger))
     }
-    revalidates = remote?.revalidates ?? false
+    revalidates = configuredRemote?.revalidates ?? false
     backupExclusion = BackupExclusion(store: store, isWanted: configuration.excludesFromBackups)
     self.generations = generations
     self.touches = touches

@@ -66,8 +66,13 @@ extension Lane {
     let ticket = state.withLock { $0.line.ticket() }
     return try await followingPriority(of: ticket) {
       try await withCancellableContinuation { continuation in
+        let isPassedOver = RemoteTier.isPassedOver
         let job = Job(
-          queued: .now, run: { queueTime in continuation.resume(with: Swift.Result { try body(queueTime) }) },
+          queued: .now,
+          run: { queueTime in
+            continuation.resume(
+              with: Swift.Result { try RemoteTier.$isPassedOver.withValue(isPassedOver) { try body(queueTime) } })
+          },
           fail: { continuation.resume(throwing: $0) })
         enqueue(job, ticket, LanePriority(Task.currentPriority))
       } onCancel: {

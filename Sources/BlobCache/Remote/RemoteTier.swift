@@ -63,6 +63,16 @@ public struct RemoteTier: Sendable {
   /// The time that `BlobCache.close` waits for stores and removals that have not reached the engine.
   public var flushesOnCloseFor: Duration = .seconds(2)
 
+  /// The field of HTTP requests that names the process whose tier has sent them.
+  package static let senderField = "X-BlobCache-Tier"
+  /// The name of this process in requests of its tiers.
+  package static let sender = String(UInt64.random(in: .min ... .max), radix: 16)
+  /// A Boolean value that indicates whether the current task uses only the directory.
+  ///
+  /// A server does so for requests of another server's tier. Otherwise, servers that lead to each other would pass on
+  /// each other's records without end.
+  @TaskLocal package static var isPassedOver = false
+
   /// The clock of timeouts and pauses; replaced in tests.
   package var clock: any Clock<Duration> = ContinuousClock()
   /// A factor for pauses, from 0.5 to 1, so that machines do not retry simultaneously; replaced in tests.

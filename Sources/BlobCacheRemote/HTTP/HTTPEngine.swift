@@ -109,6 +109,7 @@
 
     private func send(_ request: HTTPRequest, with authorization: String?) async throws -> HTTPAnswer {
       var request = request
+      request.fields.add(name: RemoteTier.senderField, value: RemoteTier.sender)
       if let authorization { request.fields.add(name: "Authorization", value: authorization) }
       return try await transport.send(request)
     }

@@ -18,6 +18,7 @@ enum HTTPFailure {
     case 413: (.unsupported, "the object is too large for the server; lower the largest payload that goes there")
     case 414: (.unsupported, "the name is too long for the server")
     case 429, 503: (.throttled(retryAfter), "the server asks for a pause")
+    case 508: (.refused, "the endpoint leads back to the server that asks it; set endpoint to another one")
     case 507: (.failed, "the server's disk is full")
     case 400..<500: (.failed, "look at the endpoint")
     default: (.failed, "the server failed")

@@ -77,7 +77,21 @@
       try await expectAbsence(answer, "DELETE", name)
     }
 
+    /// The maximum number of empty pages before a page with names. A server could otherwise send them without end.
+    private static let emptyPageLimit = 100
+
     public func list(_ prefix: RemoteName, page: String?) async throws -> RemotePage {
+      var page = page
+      for _ in 0..<Self.emptyPageLimit {
+        let found = try await onePage(prefix, page)
+        guard found.names.isEmpty, let next = found.next else { return found }
+        page = next
+      }
+      throw RemoteError(
+        .failed, "\(name): \(Self.emptyPageLimit) pages of the list have no name; look at the endpoint")
+    }
+
+    private func onePage(_ prefix: RemoteName, _ page: String?) async throws -> RemotePage {
       var parameters = [("list-type", "2"), ("prefix", prefix.string)]
       if let page { parameters.append(("continuation-token", page)) }
       let answer = try await send("GET", nil, parameters: parameters)

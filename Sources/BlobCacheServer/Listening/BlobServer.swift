@@ -64,11 +64,10 @@
       let access = directories.first.configuration.access
       let server = Server(
         childChannelSetup: ConnectionChannel(
-          directories: directories, limits: configuration.limits, encryption: configuration.encryption,
+          directories: directories, limits: configuration.limits,
+          places: ConnectionPlaces(configuration.limits.connections), encryption: configuration.encryption,
           isUnixSocket: configuration.address.isUnixSocket, requestLog: configuration.logsRequests ? logger : nil),
-        configuration: ServerConfiguration(
-          address: bindAddress, serverName: nil,
-          availableConnectionsDelegate: MaximumAvailableConnections(configuration.limits.connections, logger: logger)),
+        configuration: ServerConfiguration(address: bindAddress, serverName: nil),
         onServerRunning: { [address = configuration.address, whenListening, logger, access] channel in
           if case .unixSocket(let path) = address { Self.setMode(of: path, access, logger) }
           await whenListening(address.withPort(channel.localAddress?.port))
@@ -146,7 +145,10 @@
 
     /// The limits for the clients of a server.
     public struct Limits: Hashable, Sendable {
-      /// The maximum number of concurrent connections. Further connections wait until one ends.
+      /// The maximum number of concurrent connections, of which each peer may have three quarters.
+      ///
+      /// Further connections, of which a sixteenth of this number is open, answer `/healthz` and `/readyz`, and 503
+      /// otherwise.
       public var connections = 1024
       /// The maximum size of a request's header fields, in bytes. Larger requests are answered with 431.
       public var headerBytes = 16 << 10
@@ -155,7 +157,7 @@
       /// A key of the maximum length fits if at most some thousand of its bytes are escaped. A larger limit would let
       /// each connection occupy more memory.
       public var targetBytes = 80 << 10
-      /// The timeout of an idle connection, of 16 KiB of a request body, and of a client that receives nothing.
+      /// The timeout of an idle connection, and of 16 KiB of a body in either direction.
       public var patience: Duration = .seconds(60)
 
       public init() {}

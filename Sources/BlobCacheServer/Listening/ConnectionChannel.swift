@@ -9,6 +9,8 @@
     struct Value: ServerChildChannelValue {
       let parts: NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
       let keeper: NIOLoopBound<ConnectionKeeper>
+      /// A Boolean value that indicates whether the connection answers more than questions about the server's health.
+      let hasPlace: Bool
       /// A Boolean value that indicates whether the system may send from files, which encryption prevents.
       let sendsFiles: Bool
 
@@ -17,6 +19,7 @@
 
     let directories: ServedDirectories
     let limits: BlobServer.Limits
+    let places: ConnectionPlaces
     let encryption: Encryption?
     let isUnixSocket: Bool
     let requestLog: Logger?
@@ -44,7 +47,8 @@
         let parts = try NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>(
           wrappingChannelSynchronously: channel, configuration: .init(isOutboundHalfClosureEnabled: true))
         return Value(
-          parts: parts, keeper: NIOLoopBound(keeper, eventLoop: channel.eventLoop), sendsFiles: encryption == nil)
+          parts: parts, keeper: NIOLoopBound(keeper, eventLoop: channel.eventLoop), hasPlace: places.take(for: channel),
+          sendsFiles: encryption == nil)
       }
     }
 

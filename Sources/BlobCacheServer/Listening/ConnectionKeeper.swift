@@ -9,7 +9,7 @@
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
-    /// The minimum progress in bytes of a body, because a client could otherwise occupy a connection forever.
+    /// The minimum progress in bytes of a body in either direction. A client could otherwise occupy a connection forever.
     private static let leastBodyBytes = 16 << 10
 
     private let patience: TimeAmount
@@ -17,8 +17,10 @@
     private var requestsUnderWay = 0
     private var isStopping = false
     private var pendingWrites = 0
-    /// The size of the pending writes at the last check, because a client can receive one large write slowly.
-    private var pendingBytes = 0
+    /// The number of bytes of bodies that were written to the connection.
+    private var writtenBytes = 0
+    /// The number of bytes that the client had received when it last made progress.
+    private var takenBytes = 0
     /// The number of completely received requests without a complete response, for which the server itself is at work.
     private var wholeRequests = 0
     private var bodyBytes = 0
@@ -83,8 +85,11 @@
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-      lastProgress = .now()
-      let isEnd = if case .end = unwrapOutboundIn(data) { true } else { false }
+      let part = unwrapOutboundIn(data)
+      let isEnd = if case .end = part { true } else { false }
+      if case .body(let bytes) = part { writtenBytes += bytes.readableBytes }
+      // While writes are pending, the client's progress alone counts.
+      if pendingWrites == 0 { lastProgress = .now() }
       pendingWrites += 1
       let written = promise ?? context.eventLoop.makePromise()
       let keeper = NIOLoopBound((self, context), eventLoop: context.eventLoop)
@@ -97,8 +102,10 @@
 
     private func didWrite(isEnd: Bool, _ context: ChannelHandlerContext) {
       pendingWrites -= 1
-      if pendingWrites == 0 { allIsTaken.take()?.succeed() }
-      lastProgress = .now()
+      if pendingWrites == 0 {
+        allIsTaken.take()?.succeed()
+        lastProgress = .now()
+      }
       guard isEnd else { return }
       requestsUnderWay -= 1
       wholeRequests -= 1
@@ -121,10 +128,13 @@
       context.fireUserInboundEventTriggered(event)
     }
 
+    /// Examines pending writes, because a client can receive one large write slowly.
     private func noteTakenBytes(_ context: ChannelHandlerContext) {
-      guard let bytes = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes) else { return }
-      if bytes != pendingBytes { lastProgress = .now() }
-      pendingBytes = bytes
+      let pending = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
+      let taken = AcknowledgedBytes.count(of: context.channel) ?? writtenBytes - (pending ?? 0)
+      guard taken - takenBytes >= Self.leastBodyBytes else { return }
+      takenBytes = taken
+      lastProgress = .now()
     }
 
     private func watch(_ context: ChannelHandlerContext) {

@@ -8,6 +8,7 @@
     private let directories: ServedDirectories
     private let channel: any Channel
     private let keeper: NIOLoopBound<ConnectionKeeper>
+    private let hasPlace: Bool
     private let sendsFiles: Bool
     private let parts: RequestParts
     private let outbound: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>
@@ -34,6 +35,7 @@
       self.directories = directories
       channel = connection.channel
       keeper = connection.keeper
+      hasPlace = connection.hasPlace
       sendsFiles = connection.sendsFiles
       parts = RequestParts(inbound, outbound)
       self.outbound = outbound
@@ -74,9 +76,11 @@
       var request = ServerRequest(
         method: head.method.rawValue, target: head.uri, fields: fields, body: body(of: head))
       request.peerUser = peerUser
-      let refusal = fieldBytes > headerBytes ? Self.tooLarge : Self.checked(head)
+      request.peer = channel.remoteAddress?.peer
+      let refusal = fieldBytes > headerBytes ? Self.tooLarge : Self.checked(head) ?? checkedPlace(head)
       let response = if let refusal { refusal } else { await directories.respond(to: request) }
-      let isLast = !head.isKeepAlive || !parts.isRequestOver || refusal != nil || Self.leavesProtocol(head)
+      let isLast =
+        !head.isKeepAlive || !parts.isRequestOver || refusal != nil || !hasPlace || Self.leavesProtocol(head)
       try await write(response, to: head, isLast: isLast)
       requestLog?.notice(
         "\(head.method) \(LoggedTarget.text(head.uri)) \(response.status) \(ContinuousClock.now - start)")
@@ -98,6 +102,11 @@
 
     private static var tooLarge: ServerResponse {
       ServerResponse.line(431, "the target or the fields of the request are too large")
+    }
+
+    private func checkedPlace(_ head: HTTPRequestHead) -> ServerResponse? {
+      guard !hasPlace, !["/healthz", "/readyz"].contains(head.uri.prefix { $0 != "?" }) else { return nil }
+      return Refusal(503, "too many connections are open", fields: ["Retry-After": "1"]).response
     }
 
     /// Checks the requirements of HTTP/1.1 (RFC 9112, 3.2; RFC 9110, 10.1.1).

@@ -33,44 +33,59 @@
       }
     }
 
+    private struct Content {
+      let context: NIOSSLContext
+      let warnings: [SecretFileError]
+    }
+
     public let files: Files
-    private let current: Lock<NIOSSLContext>
+    private let current: Lock<Content>
 
     /// Reads the files and creates a configuration.
     ///
     /// - Parameter files: The paths of the files.
-    /// - Throws: `SecretFileError` for a file that cannot be read or has invalid content, for a certificate that has
-    ///   expired or is not valid yet, for a key of another certificate, and for a key that other users can read.
+    /// - Throws: `SecretFileError` for a file that cannot be read or has invalid content, for a certificate of the
+    ///   server that has expired or is not valid yet, for a key of another certificate, and for a key that other users
+    ///   can read.
     public init(_ files: Files) throws(SecretFileError) {
       self.files = files
-      current = Lock(try Self.context(files))
+      current = Lock(try Self.content(files))
     }
 
     /// Reads the files again, for new connections.
     ///
     /// - Throws: The same errors as `init`. The previous configuration then remains in use.
     public func reload() throws(SecretFileError) {
-      let context = try Self.context(files)
-      current.withLock { $0 = context }
+      let content = try Self.content(files)
+      current.withLock { $0 = content }
     }
 
-    func makeHandler() -> NIOSSLServerHandler { NIOSSLServerHandler(context: current.withLock { $0 }) }
+    /// The intermediate certificates and authorities that have expired or are not valid yet.
+    ///
+    /// They are no reason to stop, because a file may contain a retired certificate beside its successor.
+    public var warnings: [SecretFileError] { current.withLock { $0.warnings } }
+
+    func makeHandler() -> NIOSSLServerHandler { NIOSSLServerHandler(context: current.withLock { $0.context }) }
   }
 
   extension Encryption {
-    private static func context(_ files: Files) throws(SecretFileError) -> NIOSSLContext {
+    private static func content(_ files: Files) throws(SecretFileError) -> Content {
       let chain = try certificates(at: files.certificate)
+      if let fault = fault(of: chain[0], at: files.certificate) { throw fault }
+      var warnings = chain.dropFirst().compactMap { fault(of: $0, at: files.certificate) }
       let key = try key(at: files.key)
       var configuration = TLSConfiguration.makeServerConfiguration(
         certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(key))
       configuration.minimumTLSVersion = .tlsv12
       configuration.applicationProtocols = ["http/1.1"]
       if let authority = files.clientAuthority {
-        configuration.trustRoots = .certificates(try certificates(at: authority))
+        let authorities = try certificates(at: authority)
+        warnings += authorities.compactMap { fault(of: $0, at: authority) }
+        configuration.trustRoots = .certificates(authorities)
         configuration.certificateVerification = .noHostnameVerification
       }
       do {
-        return try NIOSSLContext(configuration: configuration)
+        return Content(context: try NIOSSLContext(configuration: configuration), warnings: warnings)
       } catch {
         throw SecretFileError(
           files.key,
@@ -83,16 +98,16 @@
       guard let certificates = try? NIOSSLCertificate.fromPEMBytes(Array(text.utf8)), !certificates.isEmpty else {
         throw SecretFileError(path, "it has no certificate in PEM form, which begins with -----BEGIN CERTIFICATE-----")
       }
-      let now = time(nil)
-      for certificate in certificates {
-        guard certificate.notValidAfter >= now else {
-          throw SecretFileError(path, "the certificate has expired; have it renewed")
-        }
-        guard certificate.notValidBefore <= now else {
-          throw SecretFileError(path, "the certificate is not valid yet; is the clock right?")
-        }
-      }
       return certificates
+    }
+
+    private static func fault(of certificate: NIOSSLCertificate, at path: FilePath) -> SecretFileError? {
+      let now = time(nil)
+      if certificate.notValidAfter < now {
+        return SecretFileError(path, "the certificate has expired; have it renewed")
+      }
+      guard certificate.notValidBefore > now else { return nil }
+      return SecretFileError(path, "the certificate is not valid yet; is the clock right?")
     }
 
     private static func key(at path: FilePath) throws(SecretFileError) -> NIOSSLPrivateKey {

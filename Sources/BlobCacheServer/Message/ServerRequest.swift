@@ -8,6 +8,10 @@ public struct ServerRequest: Sendable {
   public var body: MessageBody
   /// The numeric ID of the client's user, if the transport reports it, as a Unix socket does.
   public var peerUser: UInt32?
+  /// A text that identifies the client's machine, if the transport reports it, such as its address.
+  public var peer: String?
+  /// A text that identifies the caller, to limit what all requests of one caller occupy.
+  var caller: String?
 
   public init(method: String, target: String, fields: HeaderFields = [:], body: MessageBody = .none) {
     self.method = method

@@ -32,7 +32,9 @@ extension BlobResponder {
     // An early check spares a useless transfer. Another follows at the commit, because the record can change.
     if !preconditions.areAbsent { try preconditions.checkChange(of: try await validators(of: key)) }
     let change = JudgedChange(preconditions)
-    guard let header = try await store(request.body, for: key, order, change) else { throw change.refusal }
+    guard let header = try await store(request.body, of: request.caller, for: key, order, change) else {
+      throw change.refusal
+    }
     return ServerResponse(
       status: change.hasFound ? 204 : 201, fields: ["ETag": EntityTag(header).fieldValue])
   }
@@ -56,11 +58,11 @@ extension BlobResponder {
   /// Not optimized, because the compiler (6.3.1) crashes when it splits the function at its suspension points.
   @_optimize(none)
   private func store(
-    _ body: MessageBody, for key: BlobKey, _ order: StoreOrder, _ change: JudgedChange
+    _ body: MessageBody, of caller: String?, for key: BlobKey, _ order: StoreOrder, _ change: JudgedChange
   ) async throws -> RecordHeader? {
     // Bytes are taken as they arrive, so that announced bodies that never arrive keep nobody else from storing.
-    let inMemory = BodyShare(of: bodies.inMemory)
-    let onDisk = BodyShare(of: bodies.onDisk)
+    let inMemory = BodyShare(of: bodies.inMemory, for: caller)
+    let onDisk = BodyShare(of: bodies.onDisk, for: caller)
     // The shares last until the payload is stored or removed.
     defer {
       inMemory.giveBack()

@@ -66,12 +66,12 @@ enum RequestedLifetime: Equatable {
     for part in value.split(separator: ",") {
       let pair = part.split(separator: "=", maxSplits: 1)
       guard let name = pair.first?.trimmingBlanks, !name.isEmpty else { continue }
-      let text = pair.count > 1 ? pair[1].trimmingBlanks : ""
-      // Of two equal directives, the first one applies (RFC 9111, 4.2.1).
-      guard directives[name.lowercased()] == nil else { continue }
+      var text = pair.count > 1 ? pair[1].trimmingBlanks : ""
       // Quoted numbers are valid as well (RFC 9111, 5.2).
-      let isQuoted = text.count > 1 && text.hasPrefix("\"") && text.hasSuffix("\"")
-      directives[name.lowercased()] = String(isQuoted ? text.dropFirst().dropLast() : text)
+      if text.count > 1, text.hasPrefix("\""), text.hasSuffix("\"") { text = text.dropFirst().dropLast() }
+      // Of two lifetimes, the shorter one applies, because RFC 9111, 4.2.1, allows no longer one than the first.
+      if let other = directives[name.lowercased()], digits(other) ?? .max <= digits(text) ?? .max { continue }
+      directives[name.lowercased()] = String(text)
     }
     return directives
   }

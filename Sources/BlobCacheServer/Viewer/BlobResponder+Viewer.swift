@@ -11,7 +11,7 @@ extension BlobResponder {
     switch route {
     case .overview: return try await overview(target)
     case .records: return try await recordTable(target)
-    case .record: return try await recordPage(target, tokenField(for: .change, caller))
+    case .record: return try await recordPage(target, tokenField(for: .change, caller), caller)
     case .payload: return try await payload(target, request)
     case .collections: return try await collectionPage(tokenField(for: .collect, caller))
     case .change: return try await changeRecord(try await form(of: request), caller)

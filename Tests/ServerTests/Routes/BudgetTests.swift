@@ -74,6 +74,43 @@ import Testing
     #expect(try await server.send("PUT", "/v1/blobs/a", [:], body.body(told: length)).status == 201)
   }
 
+  /// A caller whose bodies do not end leaves a quarter to the others, whoever the transport says that it is.
+  @Test(
+    arguments: [
+      (["Authorization": "Bearer a"], ["Authorization": "Bearer b"], "1", "1"), ([:], [:], "1", "2"),
+    ] as [(HeaderFields, HeaderFields, String, String)])
+  func aCallerLeavesRoom(one: HeaderFields, other: HeaderFields, peer: String, otherPeer: String) async throws {
+    var answering = BlobResponder.Configuration()
+    answering.bodyBytesInMemory = 1000
+    if one["Authorization"] != nil {
+      answering.access = AccessControl(tokens: ["a", "b"].map { AccessToken(name: $0, secret: $0, scopes: [.write]) })
+    }
+    let server = try TestServer(answering)
+    @Sendable func put(_ body: MessageBody, _ fields: HeaderFields, _ peer: String) async -> Int {
+      var request = ServerRequest(method: "PUT", target: "/v1/blobs/a", fields: fields, body: body)
+      request.peer = peer
+      return await server.responder.respond(to: request).status
+    }
+    let body = MadePieces(
+      { Data(count: 700) },
+      {
+        #expect(await put(.bytes(Data(count: 51)), one, peer) == 503)
+        #expect(await put(.bytes(Data(count: 50)), one, peer) == 201)
+        #expect(await put(.bytes(Data(count: 301)), other, otherPeer) == 503)
+        #expect(await put(.bytes(Data(count: 300)), other, otherPeer) == 204)
+        return Data()
+      })
+    #expect(await put(body.body(told: 700), one, peer) == 204)
+    // Bodies that have ended release their bytes.
+    let next = MadePieces(
+      { Data(count: 100) },
+      {
+        #expect(await put(.bytes(Data(count: 650)), one, peer) == 204)
+        return Data()
+      })
+    #expect(await put(next.body(told: 100), one, peer) == 204)
+  }
+
   /// The memory of a large body is released with each piece that is written.
   @Test func writtenBytesTakeNoMemory() async throws {
     let server = try server(inMemory: 300_000)

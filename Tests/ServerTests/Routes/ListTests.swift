@@ -2,6 +2,7 @@ import BlobCache
 import BlobCacheServer
 import BlobRecord
 import Foundation
+import Locks
 import TestSupport
 import Testing
 
@@ -155,5 +156,27 @@ import Testing
     #expect(tail.data == Array("other".utf8))
     #expect(try await server.send("GET", "/v1/records/none").status == 404)
     #expect(try await server.send("PUT", "/v1/records/none").status == 405)
+  }
+
+  /// A list that nobody waits for any more ends before its lines are written.
+  @Test func aCancelledListEnds() async throws {
+    let listing = Lock<Task<Answer, any Error>?>(nil)
+    let server = try TestServer { configuration in
+      let now = configuration.store.now
+      configuration.store.now = {
+        listing.withLock { $0 }?.cancel()
+        return now()
+      }
+    }
+    _ = try await server.put("a", "x")
+    let (start, starter) = AsyncStream.makeStream(of: Void.self)
+    let task = Task {
+      for await _ in start { break }
+      return try await server.send("GET", "/v1/blobs")
+    }
+    listing.withLock { $0 = task }
+    starter.yield()
+    // The clock is read while a thread reads the records.
+    #expect(try await task.value.status == 503)
   }
 }

@@ -154,6 +154,36 @@ import Testing
     #expect(try await server.get("a").status == 404)
   }
 
+  /// Servers whose tiers lead to each other would otherwise pass on each other's records without end.
+  @Test func requestsOfATierAreNotPassedOn() async throws {
+    #expect(try await node().put("there", "hello").status == 201)
+    let server = try node()
+    let fields: HeaderFields = ["X-BlobCache-Tier": "another"]
+    for method in ["GET", "HEAD"] { #expect(try await server.send(method, "/v1/blobs/there", fields).status == 404) }
+    #expect(objects.fetched.isEmpty)
+    #expect(try await server.put("small", "x", fields).status == 201)
+    let large = Pieces(pieces: [Data(count: 300_000)]).body
+    #expect(try await server.send("PUT", "/v1/blobs/large", fields, large).status == 201)
+    let removal = try await server.send("DELETE", "/v1/blobs/there", fields)
+    #expect(removal.status == 404 && removal["X-BlobCache-Remote"] == nil)
+    // The present store follows the others.
+    #expect(try await server.put("last", "x").status == 201)
+    try await server.cache.close()
+    #expect(objects.names == ["test/v1/la/last", "test/v1/th/there"])
+  }
+
+  /// A tier that leads back to its own server is reported, so that it is not asked again.
+  @Test func aTierThatLeadsBackIsReported() async throws {
+    let fields: HeaderFields = ["X-BlobCache-Tier": RemoteTier.sender]
+    let server = try node()
+    for method in ["GET", "HEAD", "PUT", "DELETE"] {
+      #expect(try await server.send(method, "/v1/blobs/a", fields).status == 508)
+    }
+    #expect(objects.names == [])
+    // A server without a tier forms no loop.
+    #expect(try await TestServer().get("a", fields).status == 404)
+  }
+
   /// A condition that requires a blob fails without one, so nothing is removed anywhere.
   @Test func aConditionThatFailsHereRemovesNothingThere() async throws {
     #expect(try await node().put("a", "hello").status == 201)

@@ -22,6 +22,8 @@ final class RemoteObjects: RemoteEngine {
     }
   }
 
+  var names: [String] { state.withLock { $0.objects.keys.map(\.string).sorted() } }
+
   /// The names of the objects that were requested as a whole.
   var fetched: [RemoteName] { state.withLock { $0.fetched } }
 

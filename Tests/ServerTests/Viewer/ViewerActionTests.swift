@@ -97,14 +97,22 @@ import Testing
     configuration.access = AccessControl(tokens: [
       AccessToken(name: "r", secret: "r", scopes: [.read]),
       AccessToken(name: "w", secret: "w", scopes: [.read, .write]),
+      AccessToken(name: "p", secret: "p", scopes: [.read, .write, .pin]),
       AccessToken(name: "a", secret: "a", scopes: [.read, .admin]),
     ])
     let server = try TestServer(configuration) { $0.store.packing = .off }
     try await server.cache.store(Data("x".utf8), for: "a")
-    for (secret, changes, collects) in [("r", false, false), ("w", true, false), ("a", false, true)] {
+    try await server.cache.lock("a")
+    for (secret, changes, pins, collects) in [
+      ("r", false, false, false), ("w", true, false, false), ("p", true, true, false), ("a", false, false, true),
+    ] {
       let fields: HeaderFields = ["Authorization": "Bearer \(secret)"]
       let record = Page(answer: try await server.send("GET", "/ui/record?key=a", fields))
       #expect((record.token != nil) == changes)
+      #expect(record.text.contains("value=\"touch\"") == changes)
+      for action in ["lock", "unlock", "unlockAll"] {
+        #expect(record.text.contains("value=\"\(action)\"") == pins, "\(secret): \(action)")
+      }
       let collections = Page(answer: try await server.send("GET", "/ui/collections", fields))
       #expect((collections.token != nil) == collects)
     }

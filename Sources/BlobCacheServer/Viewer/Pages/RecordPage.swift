@@ -5,7 +5,7 @@ internal import SystemPackage
 internal import TextFormats
 
 extension BlobResponder {
-  func recordPage(_ target: RequestTarget, _ tokenField: HTML?) async throws -> ServerResponse {
+  func recordPage(_ target: RequestTarget, _ tokenField: HTML?, _ caller: Caller) async throws -> ServerResponse {
     let reference = try RecordReference(target.parameter)
     let checksAll = target.parameter("check") != nil
     let found = try await inspect(reference, checkingUpTo: checksAll ? .max : RecordPage.checkedByteCount)
@@ -14,7 +14,7 @@ extension BlobResponder {
     let page = RecordPage(
       reference: known, file: try found.packed.map(\.file) ?? file(of: reference), inspection: found, preview: preview,
       done: target.parameter("done").flatMap(RecordAction.init(rawValue:)), wasCheckedWhole: checksAll,
-      tokenField: tokenField, now: now)
+      tokenField: tokenField, mayPin: caller.may(Permission(scope: .pin, reach: .directory)), now: now)
     return self.page(page.title, .records, page.content)
   }
 
@@ -57,6 +57,8 @@ struct RecordPage {
   let done: RecordAction?
   let wasCheckedWhole: Bool
   let tokenField: HTML?
+  /// A Boolean value that indicates whether the reader may lock and unlock the record.
+  let mayPin: Bool
   let now: UnixTime
 
   /// Larger payloads are verified only on request.
@@ -180,8 +182,8 @@ struct RecordPage {
       "<button name=\"action\" value=\"\(action.rawValue)\">\(action.title)</button>"
     }
     var buttons: HTML = ""
-    if isLive { buttons += button(.lock) }
-    if isLocked { buttons += "\(button(.unlock))\(button(.unlockAll))" }
+    if mayPin, isLive { buttons += button(.lock) }
+    if mayPin, isLocked { buttons += "\(button(.unlock))\(button(.unlockAll))" }
     if isLive, header?.ttl == 0 { buttons += button(.touch) }
     let check = ViewerLink.record(reference).with("check", "1")
     return """

@@ -123,6 +123,9 @@ import Testing
     #expect(other.lines.first == "GET /base/a%20b/%C3%A4%25 HTTP/1.1")
     #expect(other["range"] == "bytes=0-63")
     #expect(other["authorization"] == nil)
+    // A server that leads back recognizes its own process.
+    let sender = try #require(other["x-blobcache-tier"])
+    #expect(try await self.send(try http("", .none)) { _ = try await $0.get(name) }["x-blobcache-tier"] == sender)
   }
 
   @Test func theCallerSaysWhoItIs() async throws {

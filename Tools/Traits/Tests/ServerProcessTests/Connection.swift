@@ -27,15 +27,23 @@ final class Connection {
     private static let stream = Int32(SOCK_STREAM.rawValue)
   #endif
 
-  /// - Parameter receiveBuffer: The size of the socket's receive buffer in bytes, or `nil` for the default.
-  convenience init(port: UInt16, receiveBuffer: Int32? = nil) throws {
+  /// - Parameters:
+  ///   - host: The last number of the client's address, which begins with 127.0.0. Linux alone has others than 1.
+  ///   - receiveBuffer: The size of the socket's receive buffer in bytes, or `nil` for the default.
+  ///   - segment: The maximum size of a segment in bytes, or `nil` for the default.
+  convenience init(port: UInt16, host: UInt32 = 1, receiveBuffer: Int32? = nil, segment: Int32? = nil) throws {
     try self.init(descriptor: socket(AF_INET, Self.stream, 0))
     if let receiveBuffer { try set(SO_RCVBUF, receiveBuffer) }
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_port = port.bigEndian
-    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-    try connect(to: address)
+    if let segment { try set(TCP_MAXSEG, segment, level: Int32(IPPROTO_TCP)) }
+    func address(_ host: UInt32, _ port: UInt16) -> sockaddr_in {
+      var address = sockaddr_in()
+      address.sin_family = sa_family_t(AF_INET)
+      address.sin_port = port.bigEndian
+      address.sin_addr.s_addr = (0x7F00_0000 + host).bigEndian
+      return address
+    }
+    try with(address(host, 0), "bind") { bind(descriptor, $0, $1) }
+    try connect(to: address(1, port))
   }
 
   convenience init(socket path: String) throws {
@@ -86,12 +94,16 @@ final class Connection {
   }
 
   private func connect<Address>(to address: Address) throws {
+    try with(address, "connect") { Foundation.connect(descriptor, $0, $1) }
+  }
+
+  private func with<Address>(
+    _ address: Address, _ call: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32
+  ) throws {
     let status = withUnsafePointer(to: address) { address in
-      address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-        Foundation.connect(descriptor, address, socklen_t(MemoryLayout<Address>.size))
-      }
+      address.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(MemoryLayout<Address>.size)) }
     }
-    guard status == 0 else { throw Failure("connect(2): \(errno)") }
+    guard status == 0 else { throw Failure("\(call)(2): \(errno)") }
   }
 
   deinit {
@@ -99,9 +111,9 @@ final class Connection {
     if let client, client.isRunning { client.terminate() }
   }
 
-  private func set<Value: BitwiseCopyable>(_ option: Int32, _ value: Value) throws {
+  private func set<Value: BitwiseCopyable>(_ option: Int32, _ value: Value, level: Int32 = SOL_SOCKET) throws {
     var value = value
-    guard setsockopt(descriptor, SOL_SOCKET, option, &value, socklen_t(MemoryLayout<Value>.size)) == 0 else {
+    guard setsockopt(descriptor, level, option, &value, socklen_t(MemoryLayout<Value>.size)) == 0 else {
       throw Failure("setsockopt(2): \(errno)")
     }
   }
@@ -222,6 +234,12 @@ final class Connection {
     }
     defer { received.removeFirst(length) }
     return Data(received.prefix(length))
+  }
+
+  /// Reads at most this number of bytes that have arrived.
+  func discard(upTo byteCount: Int) {
+    var buffer = [UInt8](repeating: 0, count: byteCount)
+    _ = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))
   }
 
   /// A Boolean value that indicates whether the connection ends without further bytes.

@@ -13,12 +13,14 @@ final class ServerProcess: @unchecked Sendable {
   private let process: Process
   /// The file for standard error, which cannot block the server as a full pipe would.
   private let errors: URL
+  /// A pipe for standard error that nobody reads.
+  private let stalledErrors: Pipe?
 
   static var executable: URL { Bundle.main.bundleURL.appending(path: "blobcache-serve") }
 
   init(
     _ options: [String] = [], listen: String = "127.0.0.1:0", descriptors: Int? = nil, user: Int? = nil,
-    isForDirectory: Bool = true
+    isForDirectory: Bool = true, stallsErrors: Bool = false
   ) throws {
     directory = FileManager.default.temporaryDirectory.appending(path: "blobcache-serve-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -41,7 +43,12 @@ final class ServerProcess: @unchecked Sendable {
     errors = directory.appending(path: "errors")
     try Data().write(to: errors)
     process.standardOutput = output
-    process.standardError = try FileHandle(forWritingTo: errors)
+    stalledErrors = stallsErrors ? Pipe() : nil
+    if let stalledErrors {
+      process.standardError = stalledErrors
+    } else {
+      process.standardError = try FileHandle(forWritingTo: errors)
+    }
     try process.run()
     var line = Data()
     while line.last != UInt8(ascii: "\n") {

@@ -49,6 +49,24 @@ import Testing
     }
   }
 
+  /// A chain or a file of authorities may contain a retired certificate. The server's own one has to be valid.
+  @Test func aRetiredCertificateIsReported() throws {
+    let others = try Certificates()
+    for name in ["server.pem", "ca.pem"] {
+      let file = URL(filePath: certificates.path(name))
+      try (Data(contentsOf: file) + Data(contentsOf: URL(filePath: others.path("expired.pem")))).write(to: file)
+    }
+    let server = try ServerProcess(certificates.options + ["--tls-client-ca", certificates.path("ca.pem")])
+    for name in ["server.pem", "ca.pem"] {
+      try server.waitForError("\(certificates.path(name)): the certificate has expired")
+    }
+    let known = try Connection(port: server.port, trusting: certificates, as: "client")
+    try known.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    #expect(try known.answer().status == 200)
+    server.send(SIGHUP)
+    try server.waitForError("were read again")
+  }
+
   /// A slow client receives the complete last response.
   @Test func theLastAnswerComesToItsEnd() throws {
     let server = try ServerProcess(certificates.options)

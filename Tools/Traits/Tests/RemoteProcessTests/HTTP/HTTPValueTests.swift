@@ -15,6 +15,13 @@ import Testing
     #expect(advice == "the endpoint has moved to \(told); set endpoint to that")
   }
 
+  /// A server that the tier of its own process asks is not asked again soon.
+  @Test func aTierThatLeadsBackIsARefusal() {
+    let (kind, advice) = HTTPFailure.meaning(of: 508, retryAfter: nil, credential: .none, method: "GET")
+    #expect(kind == .refused)
+    #expect(advice.contains("leads back"))
+  }
+
   @Test(arguments: [
     ("http://127.0.0.1", true), ("http://localhost:1", true), ("http://[::1]", true), ("http://127.1.2.3", true),
     ("http://127.0.0.1.example", false), ("http://128.0.0.1", false), ("http://localhost.example", false),
