@@ -71,7 +71,11 @@ extension Lane {
           queued: .now,
           run: { queueTime in
             continuation.resume(
-              with: Swift.Result { try RemoteTier.$isPassedOver.withValue(isPassedOver) { try body(queueTime) } })
+              with: Swift.Result {
+                // Binding a task-local value allocates, which most requests do not need.
+                guard isPassedOver else { return try body(queueTime) }
+                return try RemoteTier.$isPassedOver.withValue(true) { try body(queueTime) }
+              })
           },
           fail: { continuation.resume(throwing: $0) })
         enqueue(job, ticket, LanePriority(Task.currentPriority))
