@@ -297,7 +297,7 @@ internal import SystemPackage
       }
     }
     if CacheDirectoryTag.isTag(entry.name, in: layout), entry.kind == .regular || entry.kind == .unknown { return nil }
-    if entry.name == ControlFile.name || entry.name == UsesFile.name || entry.name == SettingsFile.name,
+    if [ControlFile.name, UsesFile.name, SettingsFile.name, RecordedConfiguration.name].contains(entry.name),
       entry.kind == .regular || entry.kind == .unknown
     {
       return nil

@@ -3,13 +3,12 @@ internal import Logging
 internal import Posix
 internal import Synchronization
 
-/// `.blobcache` at the root: the locks of stripes, and in shared memory generations, counters, and the hint.
+/// `.blobcache` at the root: the locks of stripes, and in shared memory generations and counters.
 final class ControlFile: Sendable {
   static let name = ".blobcache"
 
   let file: SharedFile
   let generationBase: UInt64
-  let hasLeftHint = Atomic(false)
   /// The number of changes in progress by this process (`hasHeaderChanges`).
   let headerChangesHere = Atomic(0)
   let session = Session()
