@@ -113,6 +113,9 @@ extension ControlFile {
 
   func word(at offset: Int) -> Int64 { counter(offset) { $0.load(ordering: .acquiring) } }
 
+  /// Returns a word for arithmetic, limited so that sums do not overflow.
+  func number(at offset: Int) -> Int64 { Int64(shared: word(at: offset)) }
+
   func setWord(_ value: Int64, at offset: Int) { counter(offset) { $0.store(value, ordering: .releasing) } }
 
   func counter<Result>(_ offset: Int, _ body: (borrowing Atomic<Int64>) -> Result) -> Result {
