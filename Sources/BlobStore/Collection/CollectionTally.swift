@@ -136,8 +136,7 @@ struct CounterCorrection {
   init(of core: StoreCore, unless isStopped: () -> Bool) throws {
     self.core = core
     let open = try core.root.opened()
-    // Neither file is required, and an error is the same as their absence.
-    isOfStatedLayout = open.map { (try? $0.statedLayout()) == core.layout(of: $0) } ?? false
+    isOfStatedLayout = try open.map { try $0.statedLayout() == core.layout(of: $0) } ?? false
     guard let open, let control = core.countersFile(of: open),
       // A process that is suspended during a change does not delay an enumeration for long.
       let start = try core.stripes.countersBeforeEnumeration(of: control, within: core.patience, unless: isStopped)
