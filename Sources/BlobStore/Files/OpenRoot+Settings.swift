@@ -6,7 +6,8 @@ internal import Synchronization
 extension OpenRoot {
   /// Writes the settings, or removes the file if they are empty. Without `replacing`, returns `false` if the file exists.
   func writeSettings(
-    _ settings: BlobStore.DirectorySettings, to name: String = SettingsFile.name, names: TemporaryNames, replacing: Bool
+    _ settings: BlobStore.DirectorySettings, to name: String = SettingsFile.name, names: TemporaryNames,
+    replacing: Bool, _ level: BlobStore.Durability.Level = .full
   ) throws -> Bool {
     if settings.isEmpty {
       guard try replacing && directory.unlink(name) else { return true }
@@ -15,14 +16,14 @@ extension OpenRoot {
       var draft = try FileDraft(in: place, of: ownership, names: names)
       let content = SettingsFile.content(for: settings)
       try draft.file.write(unsafe content.span.bytes, at: 0)
-      try draft.synchronize(.full)
+      try draft.synchronize(level)
       if replacing {
         try draft.replace(name)
       } else {
         guard try draft.commitOrLink(as: name) else { return false }
       }
     }
-    try directory.synchronize()
+    if level == .full { try directory.synchronize() }
     return true
   }
 
@@ -41,7 +42,8 @@ extension OpenRoot {
       let isStated = arrangement == .spread || mustSayArrangement
       new.arrangement = values.arrangement ?? (isStated ? old.arrangement : arrangement)
       guard SettingsFile.content(for: new) != SettingsFile.content(for: old) else { return }
-      _ = try writeSettings(new, to: RecordedConfiguration.name, names: names, replacing: true)
+      // Not synced: a file that a power failure has left incomplete is ignored, and written again by the next program.
+      _ = try writeSettings(new, to: RecordedConfiguration.name, names: names, replacing: true, .none)
     } catch {
       logger.debug("the configuration is not recorded: \(BlobStoreError(error, operation: "record", key: nil))")
     }
