@@ -42,8 +42,10 @@ extension OpenRoot {
       let isStated = arrangement == .spread || mustSayArrangement
       new.arrangement = values.arrangement ?? (isStated ? old.arrangement : arrangement)
       guard SettingsFile.content(for: new) != SettingsFile.content(for: old) else { return }
-      // Not synced: a file that a power failure has left incomplete is ignored, and written again by the next program.
-      _ = try writeSettings(new, to: RecordedConfiguration.name, names: names, replacing: true, .none)
+      // Without an arrangement, which leads to the records, nothing is lost if a power failure leaves the file incomplete:
+      // it is ignored, and the next program writes it again.
+      let level: BlobStore.Durability.Level = new.arrangement == nil ? .none : .full
+      _ = try writeSettings(new, to: RecordedConfiguration.name, names: names, replacing: true, level)
     } catch {
       logger.debug("the configuration is not recorded: \(BlobStoreError(error, operation: "record", key: nil))")
     }
