@@ -35,8 +35,7 @@ final class StoreCore: Sendable {
     defaultExpiration = configuration.effectiveDefaultExpiration.secondsRoundedUp
     uses = UseCounting(names: temporaryNames, configuration)
     recyclingLimit = RecyclingLimit(configuration)
-    controlFiles = ControlFileOpener(
-      names: temporaryNames, configuration, defaultExpiration: defaultExpiration)
+    controlFiles = ControlFileOpener(names: temporaryNames, configuration)
     stripes = StripeLocks(root, controlFiles, configuration)
     packHolder = PackHolder(stripes, names: temporaryNames, configuration)
   }

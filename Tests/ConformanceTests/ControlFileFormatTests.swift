@@ -20,9 +20,7 @@ import Testing
     arguments: [
       ("magic", ControlLayout.magicOffset), ("version", ControlLayout.versionOffset),
       ("generationBase", ControlLayout.generationBaseOffset),
-      ("hintIsSet", ControlLayout.hintOffsets[0]), ("hintDefaultExpiration", ControlLayout.hintOffsets[1]),
-      ("hintSizeLimit", ControlLayout.hintOffsets[2]), ("hintNaming", ControlLayout.hintOffsets[3]),
-      ("hintArrangement", ControlLayout.hintOffsets[4]), ("countersAreKnown", ControlLayout.countersAreKnownOffset),
+      ("countersAreKnown", ControlLayout.countersAreKnownOffset),
       ("records", ControlLayout.Counter.records.present), ("bytes", ControlLayout.Counter.bytes.present),
       ("lockedRecords", ControlLayout.Counter.lockedRecords.present),
       ("lockedBytes", ControlLayout.Counter.lockedBytes.present),

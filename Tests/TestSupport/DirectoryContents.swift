@@ -10,8 +10,8 @@ package func contents(of directory: FilePath) throws -> [BlobKey: Data] {
   var files: [BlobKey: Data] = [:]
   guard FileManager.default.fileExists(atPath: directory.string) else { return files }
   for path in try FileManager.default.subpathsOfDirectory(atPath: directory.string) {
-    guard path != ".blobcache", path != ".blobcache-uses", path != ".blobcache.conf", path != ".recycled",
-      !path.hasPrefix(".recycled/"), !path.hasPrefix(".packs/")
+    let ownFiles = [".blobcache", ".blobcache-uses", ".blobcache.conf", ".blobcache.used", ".recycled"]
+    guard !ownFiles.contains(path), !path.hasPrefix(".recycled/"), !path.hasPrefix(".packs/")
     else {
       continue
     }

@@ -123,7 +123,8 @@ extension BlobCache.Configuration {
       ("packing", differ(\.store.packing)), ("damage policy", differ(\.store.damagePolicy)),
       ("sharing", differ(\.store.access.sharing)), ("`createsDirectory`", differ(\.store.access.createsDirectory)),
       ("`access.allowsWorldWritable`", differ(\.store.access.allowsWorldWritable)),
-      ("`leavesHint`", differ(\.store.access.leavesHint)), ("lock timeout", differ(\.store.access.lockTimeout)),
+      ("`recordsConfiguration`", differ(\.store.access.recordsConfiguration)),
+      ("lock timeout", differ(\.store.access.lockTimeout)),
       ("remote tier", !remoteAgrees(with: other)), ("memory", differ(\.memory)), ("way of writing", differ(\.writing)),
       ("touch interval", differ(\.touchInterval)), ("`excludesFromBackups`", differ(\.excludesFromBackups)),
     ]

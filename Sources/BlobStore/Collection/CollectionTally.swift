@@ -129,13 +129,14 @@ struct CounterCorrection {
   private let core: StoreCore
   /// The control file and its counters before the enumeration, or `nil` if the file must not be written.
   private let counters: (control: ControlFile, start: CounterReading)?
-  private let layout: RecordLayout?
+  /// A Boolean value that indicates whether the directory is known to contain records of the store's layout.
+  private let isOfStatedLayout: Bool
 
   /// Waits for a short time until no change is in progress.
   init(of core: StoreCore, unless isStopped: () -> Bool) throws {
     self.core = core
     let open = try core.root.opened()
-    layout = open.map { core.layout(of: $0) }
+    isOfStatedLayout = try open.map { try $0.statedLayout() == core.layout(of: $0) } ?? false
     guard let open, let control = core.countersFile(of: open),
       // A process that is suspended during a change does not delay an enumeration for long.
       let start = try core.stripes.countersBeforeEnumeration(of: control, within: core.patience, unless: isStopped)
@@ -152,7 +153,7 @@ struct CounterCorrection {
   func apply(_ found: Enumeration?, unless isStopped: () -> Bool) throws {
     guard let found, let (control, start) = counters else { return }
     // With another layout or naming, records look like foreign files.
-    guard control.hint.map({ $0.layout == layout }) ?? found.isOfOneLayout else { return }
+    guard isOfStatedLayout || found.isOfOneLayout else { return }
     try control.correctCounters(to: found.left, removed: found.removed, since: start) {
       try core.stripes.settleChanges(in: control, within: core.patience, unless: isStopped)
     }

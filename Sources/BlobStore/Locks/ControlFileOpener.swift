@@ -8,18 +8,13 @@ internal import SystemPackage
 struct ControlFileOpener: Sendable {
   let names: TemporaryNames
   let logger: Logger
-  /// The hint that the first change writes, without the arrangement, or `nil` if hints are disabled.
-  private let hint: DirectoryHint?
+  /// The configuration that the first change records, or `nil` if it records none.
+  private let recorded: BlobStore.DirectorySettings?
 
-  init(names: TemporaryNames, _ configuration: BlobStore.Configuration, defaultExpiration: Int64) {
+  init(names: TemporaryNames, _ configuration: BlobStore.Configuration) {
     self.names = names
     logger = configuration.logger
-    hint =
-      configuration.access.leavesHint
-      ? DirectoryHint(
-        defaultExpiration: defaultExpiration, sizeLimit: configuration.limits.size,
-        layout: RecordLayout(naming: configuration.layout.naming))
-      : nil
+    recorded = configuration.access.recordsConfiguration ? RecordedConfiguration.values(of: configuration) : nil
   }
 
   func found(in open: OpenRoot) throws -> ControlFile? { try open.controlFile(logger) }
@@ -31,10 +26,7 @@ struct ControlFileOpener: Sendable {
     let control = try openedControlFile(of: open, makesIt: makesIt)
     if makesIt, let control {
       control.file.shutReadersOut(logger)
-      if var hint {
-        hint.layout.arrangement = open.arrangement
-        control.leaveHint(hint)
-      }
+      if let recorded { open.record(recorded, names: names, logger) }
     }
     return control
   }

@@ -230,7 +230,7 @@ internal import SystemPackage
       }
     }
     if CacheDirectoryTag.isTag(entry.name, in: scope.layout)
-      || [ControlFile.name, UsesFile.name, SettingsFile.name].contains(entry.name),
+      || [ControlFile.name, UsesFile.name, SettingsFile.name, RecordedConfiguration.name].contains(entry.name),
       entry.kind == .regular || entry.kind == .unknown
     {
       return nil

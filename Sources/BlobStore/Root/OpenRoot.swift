@@ -18,6 +18,8 @@ final class OpenRoot: Sendable {
   private let knownArrangement = AtomicArrangement()
   private let isArrangementUnsaid = Atomic(false)
   private let knownPacking = AtomicPacking()
+  /// A Boolean value that indicates whether this program has recorded its configuration, or tried to.
+  let hasRecorded = Atomic(false)
   private let hold: (any RootHold)?
 
   private enum ControlFileState {

@@ -122,7 +122,7 @@ import Testing
     ("sharing", { $0.store.access.sharing = .exclusive }),
     ("createsDirectory", { $0.store.access.createsDirectory = false }),
     ("access.allowsWorldWritable", { $0.store.access.allowsWorldWritable = true }),
-    ("leavesHint", { $0.store.access.leavesHint = false }),
+    ("recordsConfiguration", { $0.store.access.recordsConfiguration = false }),
     ("lock timeout", { $0.store.access.lockTimeout = .seconds(1) }),
     ("memory", { $0.memory?.byteLimit = 1 }), ("way of writing", { $0.writing = .behind(.init()) }),
     ("touch interval", { $0.touchInterval = .seconds(1) }), ("excludesFromBackups", { $0.excludesFromBackups = false }),

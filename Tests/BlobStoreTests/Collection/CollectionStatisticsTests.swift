@@ -70,8 +70,8 @@ import Testing
     cache.clock.advance(by: 2)
     #expect(try store.collect(BlobStore.CollectionOptions(maximumTime: .seconds(100))).expired == 1)
     let statistics = try store.statistics()
-    #expect(statistics.passes == (word > 0 ? .max : 1))
-    #expect(statistics.expired == (word > 0 ? .max : 1))
+    #expect(statistics.passes == (word > 0 ? 1 << 57 : 1))
+    #expect(statistics.expired == (word > 0 ? 1 << 57 : 1))
     #expect(statistics.lastPass?.time == cache.clock.now)
   }
 

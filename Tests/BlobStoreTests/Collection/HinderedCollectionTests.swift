@@ -99,32 +99,25 @@ import Testing
     #expect(try cache.files() == (call == .unlink ? [".quarantine/old"] : [".quarantine/old", ".quarantine/new"]))
   }
 
-  /// U: a store that treats records as foreign files does not reset the counters.
+  /// C28: a store that treats records as foreign files does not reset the counters.
   @Test(arguments: [RecordLayout(separatesDirectories: false), RecordLayout(naming: .sha256)])
   func anotherLayoutCorrectsNoCounters(layout: RecordLayout) throws {
     try fill(forgetting: false)
-    let store = try cache.store()
+    let store = try cache.store { $0.access.recordsConfiguration = true }
     try store.collect()
-    // A program leaves its hint with its first change; a program that only reads leaves no hint.
-    let stranger = try cache.store {
-      $0.layout = .init(layout)
-      $0.access.leavesHint = false
-    }
+    let stranger = try cache.store { $0.layout = .init(layout) }
     #expect(try stranger.usage().records == 0)
     try stranger.collect()
     #expect(try store.usageEstimate()?.records == 4)
   }
 
-  /// C28: such a store does not reset the counters without a hint either; the command-line tool leaves no hints.
+  /// C28: such a store does not reset the counters of a directory without a recorded configuration either.
   @Test(arguments: [RecordLayout(separatesDirectories: false), RecordLayout(naming: .sha256)])
-  func anotherLayoutCorrectsNoCountersWithoutAHint(layout: RecordLayout) throws {
-    let store = try cache.store { $0.access.leavesHint = false }
+  func anotherLayoutCorrectsNoCountersWithoutARecordedOne(layout: RecordLayout) throws {
+    let store = try cache.store()
     for key in ["aakey", "bbkey", "cckey"] { try store.store(payload(36), for: BlobKey(key)) }
     try store.collect()
-    let stranger = try cache.store {
-      $0.layout = .init(layout)
-      $0.access.leavesHint = false
-    }
+    let stranger = try cache.store { $0.layout = .init(layout) }
     var options = BlobStore.CollectionOptions()
     options.looksAtEverything = true
     try stranger.collect(options)

@@ -28,11 +28,9 @@ import Testing
   }
 
   /// Returns the bytes of a complete control file with a harmful modification.
-  private func planted(hint: Bool) throws -> [UInt8] {
+  private func planted() throws -> [UInt8] {
     let other = try Cache()
-    let store = try other.store {
-      if hint { $0.limits.size = 1 }
-    }
+    let store = try other.store()
     try other.makeDirectory("")
     #expect(try store.lock("key") == .notFound)
     return try other.bytes(".blobcache")
@@ -46,7 +44,7 @@ import Testing
   func aStrangersControlFileIsLockedOnly(root: mode_t, byteCount: Int) throws {
     try makeRoot(root)
     let file = cache.path(".blobcache")
-    try cache.write(Array(try planted(hint: true).prefix(byteCount)), to: ".blobcache")
+    try cache.write(Array(try planted().prefix(byteCount)), to: ".blobcache")
     try check(chown(file, Self.stranger, Self.stranger), "chown")
     try check(chmod(file, 0o666), "chmod")
     let inode = try cache.state(".blobcache")?.inode
@@ -58,7 +56,6 @@ import Testing
     #expect(log.warnings.count == warnings)
     #expect(log.warnings.allSatisfy { $0.contains("it belongs to user 54321") })
     #expect(try store.generation(of: "key") == nil)
-    #expect(try BlobStore.hint(at: cache.root) == nil)
     // Its content and size do not matter.
     for size in [0, 1 << 20] as [off_t] {
       try check(truncate(file, size), "truncate")
@@ -103,7 +100,6 @@ import Testing
     }
     try store.store(payload(5), for: "key")
     #expect(try store.generation(of: "key") == nil)
-    #expect(try BlobStore.hint(at: cache.root) == nil)
     #expect(try store.usageEstimate() == nil)
     #expect(log.warnings == [])
     try check(truncate(cache.path(".blobcache"), 0), "truncate")

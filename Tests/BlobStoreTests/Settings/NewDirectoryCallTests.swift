@@ -26,7 +26,10 @@ import Testing
 
   /// Stores a blob with another program's configuration.
   private func plant(_ arrangement: RecordArrangement, _ byteCount: Int = 5) throws {
-    try cache.store { $0.layout.arrangement = arrangement }.store(payload(byteCount), for: "foobar")
+    try cache.store {
+      $0.layout.arrangement = arrangement
+      $0.access.recordsConfiguration = true
+    }.store(payload(byteCount), for: "foobar")
   }
 
   /// Spec/Performance.md: after the arrangement is decided, a store makes the same calls as with a configured one.
@@ -76,11 +79,11 @@ import Testing
   }
 
   @Test(arguments: [(Errno.permissionDenied, true), (.ioError, false)])
-  func aHintThatMayNotBeReadIsNone(errno: Errno, isPassedOver: Bool) throws {
+  func aRecordedArrangementThatMayNotBeReadIsNone(errno: Errno, isPassedOver: Bool) throws {
     try plant(.prefix)
     let store = try store(files: trace.files)
     trace.onCall { call, path in
-      (call == .openBeneath || call == .open) && path.lastComponent == ".blobcache" ? .fail(errno) : nil
+      (call == .openBeneath || call == .open) && path.lastComponent == ".blobcache.used" ? .fail(errno) : nil
     }
     if isPassedOver {
       #expect(try store.load("foobar")?.payload == payload(5))
@@ -89,15 +92,15 @@ import Testing
       #expect(error?.errno == errno)
       trace.onCall(nil)
       try store.store(payload(6), for: "foobar")
-      #expect(try cache.files() == ["fo/foobar"])
+      #expect(try cache.files() == ["fo/foobar", ".blobcache.used"])
     } else {
       let error = expect(.fileSystem) { _ = try store.load("foobar") }
       #expect(error?.errno == errno)
     }
   }
 
-  @Test func aThingInTheControlFilesPlaceGivesNoHint() throws {
-    try cache.makeDirectory(".blobcache")
+  @Test func aThingInTheFilesPlaceRecordsNothing() throws {
+    try cache.makeDirectory(".blobcache.used")
     try cache.write([1], to: "fo/other")
     #expect(try store().load("foobar") == nil)
     #expect(try store().filePath(for: "foobar") == cache.root.appending("fo/foobar"))

@@ -112,7 +112,7 @@ import Testing
       configuration.now = now
     }
     #expect(try isFile("small", storedBy: store))
-    #expect(try cache.files() == ["sm/small"])
+    #expect(try cache.files() == ["sm/small", ".blobcache.used"])
   }
 
   /// Users who distrust each other cannot share settings, and users with read access open no control file.

@@ -41,13 +41,13 @@ import Testing
 
   @Test(arguments: [true, false]) func theFirstStoreSpreadsAndSaysSo(isThere: Bool) throws {
     if isThere { try cache.makeDirectory("") }
-    let store = try store()
+    let store = try store { $0.access.recordsConfiguration = true }
     try store.store(payload(5), for: "foobar")
     #expect(try cache.files() == ["v8/foobar", Self.settingsFile])
     var expected = BlobStore.DirectorySettings()
     expected.arrangement = .spread
     #expect(try BlobStore.settings(of: cache.root) == expected)
-    #expect(try BlobStore.hint(at: cache.root)?.layout == RecordLayout(arrangement: .spread))
+    #expect(try BlobStore.recordedConfiguration(of: cache.root).isEmpty)
     #expect(try store.load("foobar")?.payload == payload(5))
     #expect(try self.store().load("foobar")?.payload == payload(5))
     #expect(try store.filePath(for: "foobar") == cache.root.appending("v8/foobar"))
@@ -99,7 +99,7 @@ import Testing
     #expect(try cache.files() == ["fo/foobar"])
   }
 
-  // MARK: - Settings and hints of a directory
+  // MARK: - Settings and recorded configurations
 
   @Test(arguments: RecordArrangement.allCases) func theSettingsDecide(said: RecordArrangement) throws {
     try cache.makeDirectory("")
@@ -122,16 +122,20 @@ import Testing
     #expect(try cache.exists("v8/foobar"))
   }
 
-  /// The hint that another program has left decides the arrangement, even in an empty directory.
+  /// The configuration that another program has recorded decides the arrangement, even in an empty directory.
   @Test(arguments: RecordArrangement.allCases, [true, false])
-  func theHintDecidesWhereSettingsSayNothing(arrangement: RecordArrangement, isEmpty: Bool) throws {
-    try plant(arrangement)
-    if isEmpty { try cache.store { $0.layout.arrangement = arrangement }.removeAll(.all) }
+  func theRecordedOneDecidesWhereSettingsSayNothing(arrangement: RecordArrangement, isEmpty: Bool) throws {
+    let program = try store {
+      $0.layout.arrangement = arrangement
+      $0.access.recordsConfiguration = true
+    }
+    try program.store(payload(5), for: "foobar")
+    if isEmpty { try program.removeAll(.all) }
     let store = try store()
     #expect(try store.load("foobar")?.payload == (isEmpty ? nil : payload(5)))
     try store.store(payload(6), for: "foobar")
     #expect(try cache.bytes(#require(Self.places[arrangement])).count == 70)
-    // The settings contain `spread`, too, because the hint is lost with the control file.
+    // The settings contain `spread`, too, because any program may replace the recorded configuration.
     #expect(try arrangementThatIsSaid() == (arrangement == .spread ? .spread : nil))
   }
 

@@ -199,7 +199,10 @@ import Testing
   // MARK: - Effects of settings
 
   @Test func aFollowerTakesTheDirectorysSettings() throws {
-    try cache.store { $0.limits.size = 5 << 20 }.store(payload(1), for: "key")
+    try cache.store {
+      $0.limits.size = 5 << 20
+      $0.access.recordsConfiguration = true
+    }.store(payload(1), for: "key")
     var settings = BlobStore.DirectorySettings()
     settings.countLimit = .atMost(7)
     settings.defaultTimeToLive = .seconds(86_400)
@@ -209,7 +212,7 @@ import Testing
     #expect(configuration.limits.count == 7)
     #expect(configuration.expiry.defaultTimeToLive == .seconds(86_400))
     #expect(configuration.limits.eviction == .oldest)
-    // The hint of the program applies to settings that the directory does not have.
+    // The recorded configuration of the program applies to settings that the directory does not have.
     #expect(configuration.limits.size == 5 << 20)
   }
 
@@ -248,7 +251,10 @@ import Testing
     settings.eviction = .oldest
     try write(settings)
     let log = RecordedLog()
-    let store = try cache.store { $0.logger = log.logger }
+    let store = try cache.store {
+      $0.logger = log.logger
+      $0.access.recordsConfiguration = true
+    }
     try store.store(payload(1), for: "key")
     #expect(try store.load("key") != nil)
     #expect(log.warnings.count == 1)
@@ -258,7 +264,7 @@ import Testing
     let visitor = RecordedLog()
     _ = try cache.store {
       $0.logger = visitor.logger
-      $0.access.leavesHint = false
+      $0.access.recordsConfiguration = false
     }.load("key")
     #expect(visitor.warnings.isEmpty)
   }

@@ -119,13 +119,6 @@ import Testing
     #expect(try cache.exists("v8/foobar"))
   }
 
-  /// P17: without settings, the hint determines the arrangement.
-  @Test(arguments: RecordArrangement.allCases) func theHintTellsTheArrangement(arrangement: RecordArrangement) throws {
-    try cache.store { $0.layout.arrangement = arrangement }.store(payload(1), for: "foobar")
-    #expect(try BlobStore.hint(at: cache.root)?.layout == RecordLayout(arrangement: arrangement))
-    #expect(try BlobStore.Configuration(following: cache.root).layout.arrangement == arrangement)
-  }
-
   /// P18a: a change of the arrangement that would hide existing records is refused.
   @Test(arguments: RecordArrangement.allCases, RecordArrangement.allCases)
   func recordsKeepTheirArrangement(before: RecordArrangement, after: RecordArrangement) throws {

@@ -13,8 +13,9 @@ import Testing
 
   init() throws { cache = try Cache() }
 
-  private func limited(_ limit: Int64, files: Files = Files()) throws -> BlobStore {
+  private func limited(_ limit: Int64, files: Files = Files(), records: Bool = false) throws -> BlobStore {
     try cache.store(files: files) {
+      $0.access.recordsConfiguration = records
       $0.limits.size = limit
       $0.limits.collectsOnStore = true
     }
@@ -179,14 +180,15 @@ import Testing
     trace.onCall { call, path in
       [.open, .openBeneath].contains(call) && path.string.contains("/so/") ? .fail(.permissionDenied) : nil
     }
-    let store = try limited(100_000, files: trace.files)
+    // One of the names belongs to no key of this layout, which is stated, so the file is no record of another one.
+    let store = try limited(100_000, files: trace.files, records: true)
     try self.store(0..<1, in: store)
     let report = try store.collect()
     #expect(report.failed == 1 && report.evicted == 0)
     #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 2, bytes: 100))
     #expect(try store.usage().foreignFiles == 1)
     try store.removeAll(.all)
-    #expect(try cache.files() == ["so/" + name])
+    #expect(try cache.files() == ["so/" + name, ".blobcache.used"])
   }
 
   /// M1, M4: uncounted records may exceed the limit. Stores do not repeat the walk each time, and a store that needs

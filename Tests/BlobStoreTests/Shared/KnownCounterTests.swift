@@ -77,8 +77,7 @@ import Testing
     try cache.write(bytes, to: "da/damaged")
     cache.clock.advance(by: 10)
     try FileManager.default.removeItem(atPath: cache.path(".blobcache"))
-    // With a hint, counts know the layout.
-    let store = try cache.store { $0.access.leavesHint = false }
+    let store = try cache.store()
     try store.touch("live")
     #expect(try store.usageEstimate() == nil)
     return store

@@ -25,6 +25,7 @@ import Testing
     configuration.packing = .off
     configuration.layout.arrangement = .prefix
     configuration.durability = .none
+    configuration.access.recordsConfiguration = false
     configuration.access.lockTimeout = .seconds(60)
     let clock = clock
     configuration.now = { clock.now }
@@ -204,29 +205,5 @@ import Testing
       try store.usageEstimate() == BlobStore.UsageEstimate(records: 2, bytes: 200, lockedRecords: 2, lockedBytes: 200))
     try store.removeAll(.all)
     #expect(try store.usageEstimate() == BlobStore.UsageEstimate())
-  }
-
-  @Test func theHintIsTheLastLibraryPrograms() throws {
-    #expect(try BlobStore.hint(at: path) == nil)
-    let first = try store {
-      $0.expiry.defaultTimeToLive = .seconds(700)
-      $0.layout.naming = .sha256
-    }
-    try first.store(Data(), for: "key")
-    #expect(
-      try BlobStore.hint(at: path)
-        == DirectoryHint(defaultExpiration: 700, sizeLimit: nil, layout: RecordLayout(naming: .sha256)))
-    let second = try store {
-      $0.limits.size = 1 << 20
-      $0.layout.separatesDirectories = false
-    }
-    #expect(try second.load("key") == nil)
-    #expect(try BlobStore.hint(at: path)?.sizeLimit == nil)
-    try second.store(Data(), for: "key")
-    #expect(
-      try BlobStore.hint(at: path)
-        == DirectoryHint(defaultExpiration: 600, sizeLimit: 1 << 20, layout: RecordLayout(separatesDirectories: false)))
-    try store { $0.access.leavesHint = false }.store(Data(), for: "other")
-    #expect(try BlobStore.hint(at: path)?.sizeLimit == 1 << 20)
   }
 }

@@ -317,7 +317,11 @@ import Testing
     arrangement: RecordArrangement?
   ) throws {
     if let arrangement {
-      try cache.store { $0.layout.arrangement = arrangement }.store(payload(1), for: "another")
+      let another = try cache.store {
+        $0.layout.arrangement = arrangement
+        $0.access.recordsConfiguration = true
+      }
+      try another.store(payload(1), for: "another")
     }
     let store = try cache.store { $0.layout.arrangement = nil }
     var writer = try store.openWriter(for: "foobar")

@@ -29,6 +29,8 @@ struct Cache {
     var configuration = BlobStore.Configuration()
     // Fixed, so that tests know the paths, and that stores make no calls to determine the arrangement.
     configuration.layout.arrangement = .prefix
+    // Tests of the recorded configuration change this; other tests know every file of the directory.
+    configuration.access.recordsConfiguration = false
     // Tests of packs, or of decisions by the directory, change this.
     configuration.packing = .off
     configuration.durability = .none

@@ -70,7 +70,8 @@ extension StoreAnswer {
 extension FaultPlan.Call {
   /// Returns whether the call determines the arrangement of a directory without settings.
   func isLook(at root: FilePath) -> Bool {
-    [.openDirectory, .listDirectory].contains(kind) && path == root || path == root.appending(".blobcache")
+    [.openDirectory, .listDirectory].contains(kind) && path == root
+      || [".blobcache", ".blobcache.used"].contains { path == root.appending($0) }
   }
 
   /// Returns whether the failure means that another process holds a lock.

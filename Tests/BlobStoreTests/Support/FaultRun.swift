@@ -34,8 +34,10 @@ struct FaultRun {
     configuration.durability = durability
     configuration.damagePolicy = .quarantine
     configuration.limits.size = FaultScript.sizeLimit
-    // Without a file of uses, whose failing calls have no visible effect; `UseSketchTests` covers them.
+    // Without a file of uses or a recorded configuration, whose failing calls have no visible effect; `UseSketchTests`
+    // and `RecordedConfigurationTests` cover them.
     configuration.limits.eviction = .oldest
+    configuration.access.recordsConfiguration = false
     configuration.limits.freeSpaceFloor = 0
     configuration.limits.collectsOnStore = false
     // Other processes do not exist, so a lock is busy only because of a fault.

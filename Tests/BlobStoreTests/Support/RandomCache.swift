@@ -26,6 +26,7 @@ struct RandomCache {
       arrangement: RecordArrangement.allCases.randomElement(using: &generator)!)
     configuration.format = [.checksummed, .reference].randomElement(using: &generator)!
     configuration.durability = .none
+    configuration.access.recordsConfiguration = false
     configuration.expiry.defaultTimeToLive = .seconds([60, 600, 100_000].randomElement(using: &generator)!)
     configuration.limits.freeSpaceFloor = 0
     configuration.limits.collectsOnStore = false

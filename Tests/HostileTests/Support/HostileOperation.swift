@@ -10,7 +10,7 @@ enum HostileOperation: String, CaseIterable, CustomTestStringConvertible {
   case load, loadUntouched, loadPrefix, contains, header
   case touch, lock, unlock, unlockForce
   case remove, removeAll, removeLocked, removeUnlocked
-  case records, recordsPrefix, usage, usageEstimate, verify, hint
+  case records, recordsPrefix, usage, usageEstimate, verify, follow
   case collect, collectDryRun, collectToLimit
 
   var testDescription: String { rawValue }
@@ -55,7 +55,7 @@ enum HostileOperation: String, CaseIterable, CustomTestStringConvertible {
     case .usage: _ = try store.usage()
     case .usageEstimate: _ = try store.usageEstimate()
     case .verify: _ = try store.verify()
-    case .hint: _ = try BlobStore.hint(at: store.directory)
+    case .follow: _ = try BlobStore.Configuration(following: store.directory)
     case .collect, .collectToLimit: try store.collect()
     case .collectDryRun: try store.collect(BlobStore.CollectionOptions(dryRun: true))
     }
@@ -80,7 +80,7 @@ enum HostileOperation: String, CaseIterable, CustomTestStringConvertible {
   /// A Boolean value that indicates whether the operation covers the directory, so one odd thing must not fail it.
   var isAboutAll: Bool {
     switch self {
-    case .records, .recordsPrefix, .usage, .usageEstimate, .verify, .hint, .collect, .collectDryRun, .collectToLimit:
+    case .records, .recordsPrefix, .usage, .usageEstimate, .verify, .follow, .collect, .collectDryRun, .collectToLimit:
       true
     default: false
     }

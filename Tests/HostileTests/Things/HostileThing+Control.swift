@@ -35,7 +35,6 @@ extension HostileThing {
         "of a later version", ControlBytes.header(version: ControlLayout.version + 1), size: ControlBytes.count,
         isLater: true),
       control("of a later version and another size", ControlBytes.header(version: 7), size: 16, isLater: true),
-      control("with a hint of all ones", ControlBytes.oddHint, size: ControlBytes.count),
       control("with counters of all ones", ControlBytes.oddCounters, size: ControlBytes.count),
       control("with statistics of all ones", ControlBytes.oddStatistics, size: ControlBytes.count),
       control("with marks of all ones", ControlBytes.oddMarks, size: ControlBytes.count),
@@ -80,7 +79,6 @@ enum ControlBytes {
     return bytes
   }
 
-  static var oddHint: [UInt8] { filled(64..<104) }
   static var oddCounters: [UInt8] { filled(128..<168) }
   static var oddStatistics: [UInt8] { filled(192..<304) }
   static var oddMarks: [UInt8] { filled(ControlLayout.marksOffset..<ControlLayout.sessionsOffset) }

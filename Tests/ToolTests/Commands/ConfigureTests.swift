@@ -36,7 +36,7 @@ import Testing
     #expect(objects.first { $0["name"] == "size-limit" }?["source"] == "directory")
   }
 
-  @Test func aProgramsHintComesAfterTheDirectory() async throws {
+  @Test func aProgramsConfigurationComesAfterTheDirectory() async throws {
     try await tool.store("12345", for: "key")
     let objects = try await configure("--json").objects()
     #expect(

@@ -3,7 +3,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// The precedence of `collect` settings: command line, environment, file, and the directory's hint.
+/// The precedence of `collect` settings: command line, environment, file, and the directory's program.
 @Suite struct CollectionConfigurationTests {
   let tool: Tool
 

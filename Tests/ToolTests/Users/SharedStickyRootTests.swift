@@ -137,7 +137,7 @@ struct SharedStickyRootTests {
     return try Data(contentsOf: URL(filePath: other.path(path.relative)))
   }
 
-  /// Plants a control file that states "size limit 1" in another user's directory.
+  /// Plants a control file in another user's directory, and the configuration of a program with the size limit 1.
   private func plantControlFile(in root: SharedRoot, as user: CacheUser) throws {
     let other = try TemporaryDirectory()
     var configuration = BlobStore.Configuration()
@@ -145,12 +145,14 @@ struct SharedStickyRootTests {
     configuration.limits.collectsOnStore = false
     let store = try BlobStore(directory: other.path, configuration: configuration)
     #expect(try store.lock("key") == .notFound)
-    #expect(try BlobStore.hint(at: other.path)?.sizeLimit == 1)
-    let bytes = Array(try Data(contentsOf: other.url(".blobcache")))
-    try root.plant(".blobcache", bytes, mode: 0o666, as: user)
+    #expect(try BlobStore.recordedConfiguration(of: other.path).sizeLimit == .atMost(1))
+    for name in [".blobcache", ".blobcache.used"] {
+      try root.plant(name, Array(try Data(contentsOf: other.url(name))), mode: 0o666, as: user)
+    }
   }
 
-  /// Programs lock a planted control file but do not trust it: its hint evicts nothing, and truncating it is harmless.
+  /// Programs lock a planted control file but do not trust it or a planted configuration, which evicts nothing, and
+  /// truncating the control file is harmless.
   @Test(arguments: [CacheUser.superuser, .owner, .member])
   func aPlantedControlFileDoesNoHarm(victim: CacheUser) async throws {
     let root = try root()

@@ -18,7 +18,7 @@ struct CollectionPlan: Equatable {
     let maximumTime: TimeSpan?
     let defaultTimeToLive: DefaultTimeToLive?
     let naming: RecordNaming?
-    /// The arrangement, or `nil` to follow the hint, like `naming`.
+    /// The arrangement, or `nil` to follow the directory, like `naming`.
     let isFlat: Bool?
     let allowsWorldWritable: Bool
     /// The interval between passes, or `nil` for a single pass.

@@ -73,7 +73,7 @@ extension CollectionService {
             of: directory.path, timing: directory.timing(firstDelay: state.plan.firstDelay),
             options: collection, slots: state.slots,
             logger: options.logger,
-            // Opened for each pass, because the directory's program may start later and change its hint.
+            // Opened for each pass, because the directory's program may start later and record its configuration.
             opening: { [options] () throws(BlobStoreError) in try directory.store(options) },
             report: { [weak self] in self?.report($0, directory) })
           try schedule.start()

@@ -54,13 +54,14 @@ extension DirectoryOptions {
   /// Returns the configuration of a store with these options.
   ///
   /// Only storing a blob may create the directory: for other operations, a missing one is a mistake in its path.
-  /// Missing options follow the directory's settings, then the hint of its program. The tool itself leaves no hint.
+  /// Missing options follow the directory's settings, then the recorded configuration of its program. The tool
+  /// itself records none.
   func configuration(
     for directory: FilePath, creatingDirectory: Bool = false
   ) throws(BlobStoreError) -> BlobStore.Configuration {
     var configuration = try BlobStore.Configuration(following: directory)
     configuration.access.createsDirectory = creatingDirectory
-    configuration.access.leavesHint = false
+    configuration.access.recordsConfiguration = false
     configuration.access.allowsWorldWritable = allowsWorldWritable
     configuration.access.lockTimeout = .seconds(30)
     // No limit, because large payloads are never held in memory as a whole.

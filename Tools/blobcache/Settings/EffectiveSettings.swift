@@ -16,16 +16,16 @@ struct EffectiveSettings {
   /// - Throws: `settingsUnreadable`; `fileSystem`; `UsageError` for an invalid value in the environment.
   init(of directory: FilePath) throws {
     let own = try BlobStore.settings(of: directory)
-    let hint = try BlobStore.hint(at: directory).map { BlobStore.DirectorySettings(hint: $0) }
+    let program = try BlobStore.recordedConfiguration(of: directory)
     let environment = try CollectionPlan(directories: [directory], commandLine: [:], file: nil).directories[0].settings
-    let naming = own.naming ?? hint?.naming ?? .encoded
+    let naming = own.naming ?? program.naming ?? .encoded
     let ofRecords = try BlobStore.arrangementOfRecords(in: directory, naming: naming)
     var builtIn = BlobStore.DirectorySettings(BlobStore.Configuration())
     builtIn.arrangement = BlobStore.Configuration().arrangementOfNewDirectories
     builtIn.packing = .off
     rows = DirectorySetting.allCases.map { setting in
       let places: [(settings: BlobStore.DirectorySettings?, source: String)] = [
-        (environment, "environment (for collect)"), (own, "directory"), (hint, "program"),
+        (environment, "environment (for collect)"), (own, "directory"), (program, "program"),
       ]
       for (settings, source) in places {
         if let value = settings?.text(of: setting) { return Row(setting: setting, value: value, source: source) }

@@ -92,8 +92,8 @@ extension BlobStore.Configuration {
     /// In such a directory, any user could plant or remove blobs, or end the program by truncating its control file.
     public var allowsWorldWritable = false
     /// A Boolean value that indicates whether the first change records this configuration's default expiration, size
-    /// limit, and layout in the directory, where `init(following:)` reads them.
-    public var leavesHint = true
+    /// limit, and layout in the directory, where `init(following:)` and the command-line tool read them.
+    public var recordsConfiguration = true
     /// A Boolean value that indicates whether collections are added to the directory's statistics.
     ///
     /// The statistics show collection times to other processes, so set `false` for a store with a different clock.

@@ -55,15 +55,6 @@ extension BlobStore.DirectorySettings {
     arrangement = configuration.layout.arrangement
     packing = configuration.packing
   }
-
-  /// Creates settings with the values of a directory's hint.
-  package init(hint: DirectoryHint) {
-    self.init()
-    defaultTimeToLive = .seconds(hint.defaultExpiration)
-    sizeLimit = Limit(hint.sizeLimit)
-    naming = hint.layout.naming
-    arrangement = hint.layout.arrangement
-  }
 }
 
 extension BlobStore.Configuration {
@@ -82,20 +73,5 @@ extension RecordLayout {
   mutating func follow(_ settings: BlobStore.DirectorySettings) {
     if let naming = settings.naming { self.naming = naming }
     if let arrangement = settings.arrangement { self.arrangement = arrangement }
-  }
-}
-
-/// The configuration of the last program that changed a directory, which `Configuration(following:)` uses.
-package struct DirectoryHint: Hashable, Sendable {
-  /// The default time to live, in seconds.
-  package var defaultExpiration: Int64
-  /// The size limit, in bytes, or `nil` for no limit.
-  package var sizeLimit: Int64?
-  package var layout: RecordLayout
-
-  package init(defaultExpiration: Int64, sizeLimit: Int64? = nil, layout: RecordLayout = RecordLayout()) {
-    self.defaultExpiration = defaultExpiration
-    self.sizeLimit = sizeLimit
-    self.layout = layout
   }
 }

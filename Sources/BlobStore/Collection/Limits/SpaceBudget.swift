@@ -84,7 +84,7 @@ struct PackedMedium {
 
   private func byteCount(ofChunks count: Int64) -> Int64 {
     (count * chunkByteCount).saturatingAdding(indexByteCount).saturatingAdding(
-      max(0, usage.bytes.saturatingSubtracting(liveByteCount)))
+      max(0, usage.bytes - liveByteCount))
   }
 
   var isTooMuch: Bool { byteCount(ofChunks: sealed + others) > permitted }
@@ -95,7 +95,7 @@ struct PackedMedium {
     let byteCount = byteCount(ofChunks: sealed)
     guard byteCount > permitted else { return nil }
     let bytes = Double(usage.bytes)
-    // Fewer bytes than exist, and representable as an integer even if a counter is damaged.
+    // Fewer bytes than exist.
     return Int64(min(bytes * Double(permitted) / Double(byteCount), bytes.nextDown))
   }
 }

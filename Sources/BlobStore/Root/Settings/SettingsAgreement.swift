@@ -27,10 +27,10 @@ final class SettingsAgreement: Sendable {
     let own = BlobStore.DirectorySettings(configuration)
     let differences = DirectorySetting.allCases.compactMap { Difference($0, said, own) }
     guard !differences.contains(where: \.isOfLayout) else { throw Self.mismatch(said, configuration.layout, file) }
-    // The configuration of a program that leaves no hint may differ from the directory on purpose.
-    guard !differences.isEmpty, configuration.access.leavesHint, !hasTold.exchange(true, ordering: .relaxed) else {
-      return
-    }
+    // The configuration of a program that does not record it may differ from the directory on purpose.
+    guard !differences.isEmpty, configuration.access.recordsConfiguration,
+      !hasTold.exchange(true, ordering: .relaxed)
+    else { return }
     let here = differences.map { "\($0.setting.rawValue) \($0.said)" }.joined(separator: ", ")
     let there = differences.map { "\($0.own)" }.joined(separator: ", ")
     configuration.logger.warning(

@@ -84,14 +84,14 @@ extension OpenRoot {
   /// Reads the settings of the directory, if it has any, or throws `settingsUnreadable`.
   ///
   /// System calls: `openat2(2)`, and if the file exists, `fstat(2)`, `pread(2)`, and `close(2)`.
-  func settings() throws -> BlobStore.DirectorySettings? {
-    switch try directory.openFile(SettingsFile.name, for: .read) {
+  func settings(in name: String = SettingsFile.name) throws -> BlobStore.DirectorySettings? {
+    switch try directory.openFile(name, for: .read) {
     case .absent: return nil
-    case .notRegular: throw unreadableSettings("something else than a file has this name")
+    case .notRegular: throw unreadable(name, "something else than a file has this name")
     case .regular(let file, let status):
-      if let distrust = ownership.owners.distrust(of: status) { throw unreadableSettings("\(distrust)") }
+      if let distrust = ownership.owners.distrust(of: status) { throw unreadable(name, "\(distrust)") }
       guard status.size <= SettingsFile.maximumByteCount else {
-        throw unreadableSettings("it is larger than \(SettingsFile.maximumByteCount) bytes")
+        throw unreadable(name, "it is larger than \(SettingsFile.maximumByteCount) bytes")
       }
       var content = [UInt8](repeating: 0, count: Int(status.size))
       let count = try unsafe content.withUnsafeMutableBytes { buffer throws(FileError) in
@@ -100,16 +100,16 @@ extension OpenRoot {
       do {
         return try SettingsFile.settings(in: Array(content[..<count]))
       } catch {
-        throw unreadableSettings((error.line.map { "line \($0): " } ?? "") + error.text)
+        throw unreadable(name, (error.line.map { "line \($0): " } ?? "") + error.text)
       }
     }
   }
 
-  private func unreadableSettings(_ reason: String) -> BlobStoreError {
+  private func unreadable(_ name: String, _ reason: String) -> BlobStoreError {
     BlobStoreError(
       .settingsUnreadable,
       "the directory's settings cannot be used: \(reason); `blobcache configure DIR --reset` removes them",
-      path: directory.path.appending(SettingsFile.name))
+      path: directory.path.appending(name))
   }
 }
 

@@ -20,14 +20,15 @@ extension ControlFile {
     return counters
   }
 
-  /// The current counters, which are meaningful only if `countersAreKnown`.
-  var counters: BlobStore.UsageEstimate? {
-    guard isMapped else { return nil }
-    func value(at offset: Int) -> Int64 { counter(offset) { $0.load(ordering: .acquiring) } }
-    return BlobStore.UsageEstimate(
-      records: value(at: ControlLayout.Counter.records.present), bytes: value(at: ControlLayout.Counter.bytes.present),
-      lockedRecords: value(at: ControlLayout.Counter.lockedRecords.present),
-      lockedBytes: value(at: ControlLayout.Counter.lockedBytes.present))
+  /// The current counters, limited for arithmetic, which are meaningful only if `countersAreKnown`.
+  var counters: BlobStore.UsageEstimate? { isMapped ? usage(\.present, by: number(at:)) : nil }
+
+  private func usage(
+    _ offset: (ControlLayout.Counter) -> Int, by read: (Int) -> Int64
+  ) -> BlobStore.UsageEstimate {
+    BlobStore.UsageEstimate(
+      records: read(offset(.records)), bytes: read(offset(.bytes)), lockedRecords: read(offset(.lockedRecords)),
+      lockedBytes: read(offset(.lockedBytes)))
   }
 
   /// A Boolean value that indicates whether a full enumeration has counted the directory since the file was created.
@@ -40,19 +41,12 @@ extension ControlFile {
     !isMapped || counter(ControlLayout.Counter.records.added) { $0.load(ordering: .acquiring) } != 0
   }
 
-  /// The sum of all additions to each counter.
-  private var added: BlobStore.UsageEstimate {
-    func value(_ place: ControlLayout.Counter) -> Int64 { counter(place.added) { $0.load(ordering: .acquiring) } }
-    return BlobStore.UsageEstimate(
-      records: value(.records), bytes: value(.bytes),
-      lockedRecords: value(.lockedRecords), lockedBytes: value(.lockedBytes))
-  }
-
   func counterReading() -> CounterReading? {
     guard isMapped else { return nil }
-    // Read before the counters, so an addition between the two reads counts as made during the enumeration.
-    let added = added
-    return counters.map { CounterReading(present: $0, added: added) }
+    // Not limited, because differences of the words correct any number. The sums of all additions are read before the
+    // counters, so an addition between the two reads counts as made during the enumeration.
+    let added = usage(\.added, by: word(at:))
+    return CounterReading(present: usage(\.present, by: word(at:)), added: added)
   }
 
   /// Corrects the counters after a full enumeration.

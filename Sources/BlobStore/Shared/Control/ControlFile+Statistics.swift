@@ -7,7 +7,7 @@ extension ControlFile {
   var statistics: BlobStore.CollectionStatistics {
     var statistics = BlobStore.CollectionStatistics()
     guard isMapped else { return statistics }
-    func count(_ offset: Int) -> Int64 { max(0, word(at: offset)) }
+    func count(_ offset: Int) -> Int64 { max(0, number(at: offset)) }
     statistics.passes = count(ControlLayout.passesOffset)
     statistics.evictions = count(ControlLayout.evictionsOffset)
     statistics.expired = count(ControlLayout.expiredOffset)
@@ -105,7 +105,7 @@ extension ControlFile {
       let before = number > 1 ? self.words(ofPass: number - 1) : [Int64](repeating: 0, count: Self.wordCount)
       // Older versions record no passes.
       guard words[0] > 0, number == 1 || before[0] > 0 else { return nil }
-      func since(_ index: Int) -> Int64 { max(0, max(0, words[index]).saturatingSubtracting(max(0, before[index]))) }
+      func since(_ index: Int) -> Int64 { max(0, max(0, words[index]) - max(0, before[index])) }
       return BlobStore.RecentPass(
         time: UnixTime(seconds: words[0]), seconds: Double(max(0, words[1])) / 1000, expired: since(2),
         evicted: since(3), bytesFreed: since(4), hits: since(5), misses: since(6), stores: since(7))
@@ -113,7 +113,7 @@ extension ControlFile {
   }
 
   private func words(ofPass number: Int64) -> [Int64] {
-    (0..<Self.wordCount).map { word(at: Self.offset(ofPass: number) + $0 * 8) }
+    (0..<Self.wordCount).map { self.number(at: Self.offset(ofPass: number) + $0 * 8) }
   }
 
   private static func offset(ofPass number: Int64) -> Int {
@@ -177,21 +177,18 @@ extension ControlFile {
     var traffic = BlobStore.Traffic()
     guard isMapped else { return traffic }
     func total(_ sum: TrafficSum) -> Int64 {
-      (0..<ControlLayout.trafficBlockCount).reduce(0) { total, block in
-        let value = counter(Self.offset(of: sum, inBlock: block)) { $0.load(ordering: .relaxed) }
-        return total.saturatingAdding(max(0, value))
-      }
+      (0..<ControlLayout.trafficBlockCount).reduce(0) { $0 + max(0, number(at: Self.offset(of: sum, inBlock: $1))) }
     }
     let since = word(at: ControlLayout.countedSinceOffset)
     traffic.since = since > 0 ? UnixTime(seconds: since) : nil
     traffic.memoryHits = total(.memoryHits)
-    traffic.hits = total(.diskHits).saturatingAdding(traffic.memoryHits)
+    traffic.hits = total(.diskHits) + traffic.memoryHits
     traffic.misses = total(.misses)
     traffic.bytesServed = total(.bytesServed)
     traffic.stores = total(.stores)
     traffic.bytesStored = total(.bytesStored)
     for (index, count) in BlobStore.RemoteTraffic.counts.enumerated() {
-      traffic.remote[keyPath: count] = max(0, counter(Self.offsetOfRemoteSum(index)) { $0.load(ordering: .relaxed) })
+      traffic.remote[keyPath: count] = max(0, number(at: Self.offsetOfRemoteSum(index)))
     }
     return traffic
   }

@@ -3,13 +3,12 @@ internal import Logging
 internal import Posix
 internal import Synchronization
 
-/// `.blobcache` at the root: the locks of stripes, and in shared memory generations, counters, and the hint.
+/// `.blobcache` at the root: the locks of stripes, and in shared memory generations and counters.
 final class ControlFile: Sendable {
   static let name = ".blobcache"
 
   let file: SharedFile
   let generationBase: UInt64
-  let hasLeftHint = Atomic(false)
   /// The number of changes in progress by this process (`hasHeaderChanges`).
   let headerChangesHere = Atomic(0)
   let session = Session()
@@ -113,6 +112,9 @@ extension ControlFile {
   var isReadable: Bool { file.isReadable }
 
   func word(at offset: Int) -> Int64 { counter(offset) { $0.load(ordering: .acquiring) } }
+
+  /// Returns a word for arithmetic, limited so that sums do not overflow.
+  func number(at offset: Int) -> Int64 { Int64(shared: word(at: offset)) }
 
   func setWord(_ value: Int64, at offset: Int) { counter(offset) { $0.store(value, ordering: .releasing) } }
 

@@ -12,9 +12,6 @@ package enum ControlLayout {
   /// Two random words that are reserved for a placement of names that nobody can predict.
   package static let secretOffset = 24
 
-  // The hint: whether it is set; default expiration in seconds; size limit in bytes, or 0; naming; arrangement.
-  package static let hintOffsets = [64, 72, 80, 88, 96]
-
   // The content of the directory, which every change counts.
   package static let countersAreKnownOffset = 128
   /// The offsets of a counter, and of the sum of all additions to it.

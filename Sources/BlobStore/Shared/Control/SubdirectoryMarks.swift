@@ -60,7 +60,7 @@ struct SubdirectoryMarks {
     let mark = Mark(
       changeTime: word(.changeTime, slot), inode: UInt64(bitPattern: word(.inode, slot)),
       oldestUpdate: word(.oldestUpdate, slot), earliestExpiry: word(.earliestExpiry, slot),
-      records: word(.records, slot), bytes: word(.bytes, slot))
+      records: word(.records, slot), bytes: Int64(shared: word(.bytes, slot)))
     guard mark.changeTime != 0, mark.changeTime == status.changeNanoseconds, mark.inode == status.inodeNumber,
       word(.judge, slot) == judge, now.seconds <= mark.earliestExpiry,
       now <= UnixTime(seconds: mark.oldestUpdate).advanced(bySeconds: defaultExpiration),

@@ -44,7 +44,7 @@ public final class CollectionSchedule: Sendable {
 
   /// Creates a schedule that opens the directory's store for each pass, in constant time.
   ///
-  /// Thus, changes since the last pass take effect, such as another program's hint. The schedule must be started.
+  /// Thus, changes since the last pass take effect, such as another program's configuration. The schedule must be started.
   ///
   /// - Parameters:
   ///   - directory: The directory that is collected.

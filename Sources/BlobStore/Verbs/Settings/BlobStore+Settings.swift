@@ -61,18 +61,14 @@ extension BlobStore.Configuration {
   /// Creates the configuration that a directory requests, for programs that work on another program's directory.
   ///
   /// The directory's settings take precedence (`BlobStore.settings(of:)`). Layout, default time to live and size
-  /// limit are otherwise copied from the program that last changed the directory, if it stored them there
-  /// (`access.leavesHint`). Removed files are only recycled if the directory has a recycling bin. All other values
-  /// are the defaults.
+  /// limit are otherwise those of the program that last changed the directory, if it recorded them there
+  /// (`access.recordsConfiguration`). Removed files are only recycled if the directory has a recycling bin. All other
+  /// values are the defaults.
   ///
   /// - Throws: `settingsUnreadable`; `fileSystem` if the directory cannot be read.
   public init(following directory: FilePath) throws(BlobStoreError) {
     self.init()
-    if let hint = try BlobStore.hint(at: directory) {
-      layout = Layout(hint.layout)
-      limits.size = hint.sizeLimit
-      expiry.defaultTimeToLive = .seconds(hint.defaultExpiration)
-    }
+    follow(try BlobStore.recordedConfiguration(of: directory))
     follow(try BlobStore.settings(of: directory))
     recycling = try BlobStore.hasRecyclingBin(at: directory) ? .automatic : .off
   }
@@ -85,18 +81,13 @@ extension BlobStore {
     }
   }
 
-  /// Returns the hint of a directory, or `nil` if it cannot be read or no program has changed the directory yet.
-  package static func hint(at directory: FilePath) throws(BlobStoreError) -> DirectoryHint? {
+  /// Returns the configuration that the last program to change a directory has recorded, with only the values that
+  /// differ from the defaults. It is empty if there is none.
+  package static func recordedConfiguration(of directory: FilePath) throws(BlobStoreError) -> DirectorySettings {
     try withErrorContext("open") {
       let files = Files()
-      guard let directory = try Directory(at: directory, files: files) else { return nil }
-      let open = try OpenRoot(directory, files.budget)
-      do {
-        return try open.controlFile(Logger(label: "BlobStore", factory: { _ in SwiftLogNoOpLogHandler() }))?.hint
-      } catch {
-        // A hint that cannot be read is ignored, because the caller has defaults.
-        return nil
-      }
+      guard let directory = try Directory(at: directory, files: files) else { return DirectorySettings() }
+      return try OpenRoot(directory, files.budget).recordedConfiguration()
     }
   }
 }

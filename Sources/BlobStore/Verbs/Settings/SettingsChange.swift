@@ -33,17 +33,17 @@ struct SettingsChange {
         change(&new)
         try validate(new)
         try refusePacking(new)
-        let known = control?.hint?.layout
         let isOtherLayout = old.naming != new.naming || old.arrangement != new.arrangement
-        if new.arrangement == nil, try mustKeepSpread(known, in: open) { new.arrangement = .spread }
+        if new.arrangement == nil, try mustKeepSpread(in: open) { new.arrangement = .spread }
         if isOtherLayout {
-          var current = known ?? RecordLayout()
+          var current = RecordLayout()
+          current.follow(try open.recordedConfiguration())
           current.follow(old)
           var layout = RecordLayout(arrangement: current.arrangement)
           layout.follow(new)
           try refuseMixture(of: layout, current, in: open)
         }
-        if try write(new, in: open, replacing: resetting || said != nil) { return new }
+        if try open.writeSettings(new, names: core.temporaryNames, replacing: resetting || said != nil) { return new }
       }
     }
   }
@@ -95,10 +95,10 @@ struct SettingsChange {
   // MARK: - Layout
 
   /// Returns whether settings without an arrangement, which imply `prefix`, would hide records that are spread.
-  private func mustKeepSpread(_ known: RecordLayout?, in open: OpenRoot) throws -> Bool {
+  private func mustKeepSpread(in open: OpenRoot) throws -> Bool {
     // Unreadable settings are about to be replaced.
     if let said = (try? open.settings())?.arrangement { return said == .spread }
-    if let known { return known.arrangement == .spread }
+    if let recorded = try open.recordedConfiguration().arrangement { return recorded == .spread }
     for naming in RecordNaming.allCases {
       var isSpread = false
       try forEachRecord(of: RecordLayout(naming: naming, arrangement: .spread), in: open) { _, isPacked in
@@ -152,28 +152,6 @@ struct SettingsChange {
       try body(path, entry.packed != nil)
     }
   }
-
-  // MARK: - File
-
-  /// Writes the settings. Without `replacing`, returns `false` if a settings file exists.
-  func write(_ settings: BlobStore.DirectorySettings, in open: OpenRoot, replacing: Bool) throws -> Bool {
-    if settings.isEmpty {
-      guard try replacing && open.directory.unlink(SettingsFile.name) else { return true }
-    } else {
-      let place = OpenSubdirectory(try open.directory.reopened())
-      var draft = try FileDraft(in: place, of: open.ownership, names: core.temporaryNames)
-      let content = SettingsFile.content(for: settings)
-      try draft.file.write(unsafe content.span.bytes, at: 0)
-      try draft.synchronize(.full)
-      if replacing {
-        try draft.replace(SettingsFile.name)
-      } else {
-        guard try draft.commitOrLink(as: SettingsFile.name) else { return false }
-      }
-    }
-    try open.directory.synchronize()
-    return true
-  }
 }
 
 extension SettingsChange {
@@ -207,7 +185,7 @@ extension SettingsChange {
       var settings = BlobStore.DirectorySettings()
       settings.arrangement = arrangement
       settings.packing = packing
-      return try write(settings, in: open, replacing: false)
+      return try open.writeSettings(settings, names: core.temporaryNames, replacing: false)
     }
     let root = try open.directory.reopened()
     defer { extendLifetime(root) }
@@ -217,6 +195,6 @@ extension SettingsChange {
     else { return false }
     if let arrangement { settings.arrangement = arrangement }
     if let packing { settings.packing = packing }
-    return try write(settings, in: open, replacing: true)
+    return try open.writeSettings(settings, names: core.temporaryNames, replacing: true)
   }
 }

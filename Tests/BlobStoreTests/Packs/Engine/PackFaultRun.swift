@@ -30,6 +30,8 @@ struct PackFaultRun {
     configuration.limits.collectsOnStore = false
     configuration.recycling = .off
     configuration.packing = .upTo(1000)
+    // The failing calls of a recorded configuration have no visible effect; `RecordedConfigurationTests` covers them.
+    configuration.access.recordsConfiguration = false
     // A lock is busy only because of a fault.
     configuration.access.lockTimeout = .milliseconds(5)
     configuration.logger = Logger(label: "PackFaultTests") { _ in SwiftLogNoOpLogHandler() }

@@ -5,8 +5,8 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// The settings that the tool takes from the hint of a directory's program.
-@Suite(.timeLimit(.minutes(30))) struct DirectoryHintTests {
+/// The settings that the tool takes from the recorded configuration of a directory's program.
+@Suite(.timeLimit(.minutes(30))) struct RecordedProgramTests {
   let tool: Tool
 
   init() throws {
@@ -95,7 +95,7 @@ import Testing
 
   // MARK: --flat
 
-  @Test func whatIsSaidGoesBeforeAHintThatSaysFlat() async throws {
+  @Test func whatIsSaidGoesBeforeARecordedFlat() async throws {
     let flat = RecordLayout(separatesDirectories: false)
     try program(layout: flat).store(Data([1]), for: "key")
     #expect(try tool.directory.names(in: "cache").contains("key"))
