@@ -27,8 +27,8 @@ extension OpenRoot {
     return true
   }
 
-  /// Records the configuration of this program, if another one is recorded, at most once while the directory is open.
-  /// An error is logged, because the change does not depend on it.
+  /// Records this program's configuration, unless the file already contains it, at most once while the directory is open.
+  /// An error is only logged, because the change does not depend on the file.
   func record(_ values: BlobStore.DirectorySettings, names: TemporaryNames, _ logger: Logger) {
     guard !hasRecorded.load(ordering: .relaxed), !hasRecorded.exchange(true, ordering: .relaxed),
       // Users who do not trust each other ignore each other's settings.
@@ -42,8 +42,12 @@ extension OpenRoot {
       let isStated = arrangement == .spread || mustSayArrangement
       new.arrangement = values.arrangement ?? (isStated ? old.arrangement : arrangement)
       guard SettingsFile.content(for: new) != SettingsFile.content(for: old) else { return }
-      // Without an arrangement, which leads to the records, nothing is lost if a power failure leaves the file incomplete:
-      // it is ignored, and the next program writes it again.
+      // A foreign file stays.
+      if let status = try directory.status(of: RecordedConfiguration.name) {
+        guard status.type == .regular, ownership.owns(status) else { return }
+      }
+      // Synced only with an arrangement, without which records would not be found. Any other file that a power failure
+      // leaves incomplete is ignored, and the next program writes it again.
       let level: BlobStore.Durability.Level = new.arrangement == nil ? .none : .full
       _ = try writeSettings(new, to: RecordedConfiguration.name, names: names, replacing: true, level)
     } catch {

@@ -33,7 +33,7 @@ struct ControlFileOpener: Sendable {
 
   private func openedControlFile(of open: OpenRoot, makesIt: Bool) throws -> ControlFile? {
     let found = try open.controlFile(logger)
-    if let found, !found.file.isDamaged || !makesIt { return found }
+    if let found, !found.file.mustBeReplaced || !makesIt { return found }
     guard makesIt else { return nil }
     if open.ownership.isOpenToReaders {
       // A process with read access could hold the directory's lock indefinitely, so it is not used. The new file is

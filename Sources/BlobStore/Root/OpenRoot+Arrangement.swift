@@ -34,7 +34,7 @@ extension OpenRoot {
     // Users who do not trust each other ignore each other's settings.
     let maySay = !ownership.isSharedByStrangers
     if let recorded = try recordedConfiguration().arrangement {
-      return setArrangement(recorded, mustBeSaid: recorded == .spread && maySay)
+      return setArrangement(recorded, mustBeSaid: recorded == .spread)
     }
     guard configuration.arrangementOfNewDirectories == .spread && maySay else {
       return setArrangement(.prefix, mustBeSaid: false)

@@ -18,8 +18,11 @@ final class SharedFile: Sendable {
   private let readsNeedRoom: Bool
   /// A Boolean value that indicates whether the file is mapped, and this process may write to it.
   let isMapped: Bool
-  /// A Boolean value that indicates whether the next change must replace the file. Its locks are valid until then.
+  /// A Boolean value that indicates whether the file is not mapped, and the next change must replace it. Its locks are
+  /// valid until then.
   let isDamaged: Bool
+  /// A Boolean value that indicates whether another hard link was made after this process has mapped the file.
+  private let isLinkedElsewhere = Atomic(false)
   let owners: FileOwners
   /// The permissions that keep readers from locking the file, or `nil` if they are set or cannot be set.
   private let permissionsToGive: Lock<FilePermissions?>
@@ -43,6 +46,9 @@ final class SharedFile: Sendable {
     readsNeedRoom = pages?.readsNeedRoom == true
     self.isDamaged = isDamaged
   }
+
+  /// A Boolean value that indicates whether the next change must replace the file.
+  var mustBeReplaced: Bool { isDamaged || isLinkedElsewhere.load(ordering: .relaxed) }
 
   /// Removes the read permission of users without write permission, who could otherwise lock the file.
   func shutReadersOut(_ logger: Logger) {
@@ -93,6 +99,7 @@ extension SharedFile {
   /// is rarely looked up, so a file that was moved is considered current.
   func isCurrent(in directory: borrowing Directory, isTrusted: Bool = false) throws -> Bool {
     guard let status = try existingStatus() else { return false }
+    if format.hasOneName, isMapped { isLinkedElsewhere.store(status.linkCount > 1, ordering: .relaxed) }
     // A file with another name, such as a backup's, still exists when it loses this one. A damaged file that another
     // user has linked here is replaced.
     if isTrusted, status.linkCount == 1, !isDamaged { return true }

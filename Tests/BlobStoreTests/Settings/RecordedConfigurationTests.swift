@@ -114,6 +114,10 @@ import Testing
     try check(chown(cache.path(Self.file), 54321, 54321), "chown")
     #expect(try recorded().isEmpty)
     #expect(try BlobStore.Configuration(following: cache.root).limits.size == nil)
+    let before = try cache.state(Self.file)
+    try store { $0.limits.size = 2 << 20 }.store(payload(1), for: "key")
+    try store().store(payload(1), for: "key")
+    #expect(try cache.state(Self.file) == before)
   }
 
   /// C28: where the layout is stated, a foreign file cannot be a record of another one.
@@ -132,6 +136,91 @@ import Testing
     try check(chmod(cache.path(""), 0o1777), "chmod")
     try store { $0.limits.size = 1 << 20 }.store(payload(1), for: "key")
     #expect(try !cache.exists(Self.file))
+  }
+
+  /// A user who may create files in the root could otherwise stop all others by a file that they cannot open.
+  @Test func aFileOfStrangersStopsNobody() throws {
+    try cache.makeDirectory("")
+    try check(chmod(cache.path(""), 0o1777), "chmod")
+    try cache.write([1], to: Self.file)
+    trace.onCall { call, path in
+      call == .openBeneath && path.lastComponent?.string == Self.file ? .fail(.permissionDenied) : nil
+    }
+    let store = try store(files: trace.files) { $0.limits.size = 1 << 20 }
+    try store.store(payload(1), for: "key")
+    #expect(try store.load("key")?.payload == payload(1))
+    try store.collect()
+    #expect(try cache.bytes(Self.file) == [1])
+  }
+
+  /// A file with another hard link, as in a copy by `cp -al`, is replaced and never changed in place.
+  @Test func aLinkedFileIsReplaced() throws {
+    try store { $0.limits.size = 1 << 20 }.store(payload(1), for: "key")
+    let copy = cache.outside.path.string + "/copy"
+    try check(link(cache.path(Self.file), copy), "link")
+    let before = try bytes(ofFile: copy)
+    try store { $0.limits.size = 2 << 20 }.store(payload(1), for: "key")
+    #expect(try recorded().sizeLimit == .atMost(2 << 20))
+    #expect(try bytes(ofFile: copy) == before)
+    #expect(try cache.state(Self.file)?.links == 1)
+  }
+
+  /// A link, and anything else that is no file, leads to nothing, and programs work beside it.
+  @Test(arguments: ["link", "directory", "fifo"]) func somethingElseInItsPlaceHarmsNobody(kind: String) throws {
+    try cache.makeDirectory("")
+    let target = cache.outside.path.string + "/target"
+    try Data([7]).write(to: URL(filePath: target))
+    switch kind {
+    case "link": try FileManager.default.createSymbolicLink(atPath: cache.path(Self.file), withDestinationPath: target)
+    case "directory": try cache.makeDirectory(Self.file)
+    default: try check(mkfifo(cache.path(Self.file), 0o600), "mkfifo")
+    }
+    let inode = try cache.state(Self.file)?.inode
+    let store = try store { $0.limits.size = 1 << 20 }
+    try store.store(payload(1), for: "key")
+    #expect(try store.load("key")?.payload == payload(1))
+    try store.collect()
+    #expect(try bytes(ofFile: target) == [7])
+    #expect(try recorded().isEmpty)
+    #expect(try cache.state(Self.file)?.inode == inode)
+    #expect(try store.usage().temporaryFiles == 0)
+  }
+
+  /// It outlives wipes and collections, and is no foreign file.
+  @Test(arguments: BlobStore.RemovalScope.allCases) func aWipeKeepsIt(scope: BlobStore.RemovalScope) throws {
+    let store = try store { $0.limits.size = 1 << 20 }
+    try store.store(payload(1), for: "key")
+    try store.removeAll(scope)
+    try store.collect()
+    #expect(try recorded().sizeLimit == .atMost(1 << 20))
+    #expect(try store.usage().foreignFiles == 0)
+  }
+
+  /// Programs that record at the same time leave the whole file of one of them.
+  @Test func programsRecordAtOnce() throws {
+    try cache.store().store(payload(1), for: "key")
+    DispatchQueue.concurrentPerform(iterations: 8) { number in
+      for round in 1...10 {
+        #expect(throws: Never.self) {
+          try self.store { if number > 0 { $0.limits.size = Int64(number * 1000 + round) } }.lock("key")
+        }
+      }
+    }
+    let limit = try recorded().sizeLimit?.value ?? 10
+    #expect((1...10).contains(limit % 1000))
+    let store = try store { $0.limits.size = 77 }
+    #expect(try store.lock("key") == .done)
+    #expect(try recorded().sizeLimit == .atMost(77))
+    #expect(try store.usage().temporaryFiles == 0 && store.usage().foreignFiles == 0)
+  }
+
+  /// P3: it gets the root's permissions, like a record.
+  @Test(arguments: [(0o700, 0o600), (0o770, 0o660), (0o755, 0o644)] as [(mode_t, UInt32)])
+  func itTakesTheRootsPermissions(root: mode_t, file: UInt32) throws {
+    try cache.makeDirectory("")
+    try check(chmod(cache.path(""), root), "chmod")
+    try store { $0.limits.size = 1 << 20 }.store(payload(1), for: "key")
+    #expect(try cache.state(Self.file)?.permissions == file)
   }
 
   /// No change depends on the file.

@@ -43,6 +43,8 @@ import Testing
   private func store() throws -> BlobStore {
     try cache.store {
       $0.packing = .upTo(1000)
+      // A small index, because each operation reads all of its entries.
+      $0.leastPackIndexEntryCount = 100
       $0.limits.size = 20_000
       $0.limits.count = 30
       $0.access.lockTimeout = .zero
@@ -83,14 +85,22 @@ import Testing
     try handle.write(contentsOf: withUnsafeBytes(of: value.littleEndian) { Data($0) })
   }
 
-  @Test(arguments: MappedFile.allCases, [Int64.min, -1, .max])
-  func noNumberEndsTheProcess(file: MappedFile, value: Int64) throws {
+  private static let values: [Int64] = [.min, -1, .max]
+
+  /// Replaces three distant words at a time. They are different ones for each value, because one of them may prevent that
+  /// the others are read.
+  @Test(arguments: MappedFile.allCases, values.indices) func noNumberEndsTheProcess(file: MappedFile, value: Int) throws
+  {
     let bench = try ExtremeNumberTests()
     try bench.fill()
-    for offset in try bench.offsets(in: file) {
+    let offsets = try bench.offsets(in: file)
+    let distance = (offsets.count + 2) / 3 + value
+    for first in 0..<distance {
       let bench = try ExtremeNumberTests()
       try bench.fill()
-      try bench.set(value, at: offset, in: file)
+      for index in stride(from: first, to: offsets.count, by: distance) {
+        try bench.set(Self.values[value], at: offsets[index], in: file)
+      }
       bench.callEverything()
     }
   }

@@ -192,6 +192,46 @@ import Testing
     try copied.checkInvariants()
   }
 
+  /// A program that has the file open notices another link within a second. It then replaces the file with its next
+  /// change, so that no later change counts in the copy.
+  @Test func aLinkThatIsMadeWhileAProgramRunsIsNoticed() throws {
+    let store = try cache.store(files: trace.files)
+    try store.store(payload(1), for: "a")
+    try store.collect(everything)
+    let copy = cache.outside.path.string + "/copy"
+    try check(link(cache.path(".blobcache"), copy), "link")
+    let inode = try cache.state(".blobcache")?.inode
+    trace.wait(milliseconds: 1000)
+    #expect(try store.load("a")?.payload == payload(1))
+    #expect(try store.usageEstimate()?.records == 1)
+    #expect(try store.generation(of: "a") != nil)
+    #expect(try cache.state(".blobcache")?.inode == inode)
+    let before = try bytes(ofFile: copy).dropFirst(8)
+    try store.store(payload(2), for: "b")
+    try store.remove("a")
+    #expect(try cache.state(".blobcache")?.inode != inode)
+    #expect(try bytes(ofFile: copy).dropFirst(8) == before)
+    try store.collect(everything)
+    #expect(try store.usageEstimate()?.records == 1)
+    try store.checkInvariants()
+  }
+
+  /// A link that is gone again, such as one for the time of a backup, costs nothing.
+  @Test func aLinkThatIsGoneAgainIsForgotten() throws {
+    let store = try cache.store(files: trace.files)
+    try store.store(payload(1), for: "a")
+    let copy = cache.outside.path.string + "/copy"
+    try check(link(cache.path(".blobcache"), copy), "link")
+    trace.wait(milliseconds: 1000)
+    #expect(try store.load("a") != nil)
+    try FileManager.default.removeItem(atPath: copy)
+    let inode = try cache.state(".blobcache")?.inode
+    trace.wait(milliseconds: 1000)
+    try store.store(payload(2), for: "b")
+    #expect(try cache.state(".blobcache")?.inode == inode)
+    #expect(try store.usageEstimate()?.records == 2)
+  }
+
   /// A program of the previous version holds a stripe, whose place has not changed.
   @Test func theFileOfThePreviousVersionIsReplacedOnceItsHolderIsDone() throws {
     let store = try cache.store()

@@ -63,6 +63,15 @@ import Testing
     #expect(try tool.directory.names(in: "documents") == ["README.md"])
   }
 
+  /// A program has used a directory in which it recorded its configuration, also if the control file was not copied.
+  @Test func aDirectoryWithARecordedConfigurationIsACache() async throws {
+    try tool.create("documents/README.md", "text")
+    try tool.create("documents/.blobcache.used", "")
+    let run = try await tool.run("list", "documents")
+    #expect(run.status == 0)
+    #expect(run.error == "")
+  }
+
   @Test(arguments: ["list", "usage", "verify", "collect"])
   func anEmptyDirectoryIsNoFailureAndIsSaidToBeEmpty(subcommand: String) async throws {
     try FileManager.default.createDirectory(at: tool.directory.url("new"), withIntermediateDirectories: false)

@@ -4,7 +4,9 @@ internal import SystemPackage
 /// A directory without records that does not look like a cache, so its path may be wrong.
 enum WrongDirectory {
   /// The names of files and directories, besides records, that identify the root of a cache.
-  private static let signs = [".blobcache", ".blobcache.conf", "CACHEDIR.TAG", ".recycled", ".quarantine"]
+  private static let signs = [
+    ".blobcache", ".blobcache.conf", ".blobcache.used", "CACHEDIR.TAG", ".recycled", ".quarantine",
+  ]
 
   /// Reports a directory without records that is not a cache.
   ///

@@ -10,7 +10,7 @@ struct CachePlace {
   private let subdirectory: String?
 
   /// ControlFile.md, and Semantics.md, P16. A root has one of them after the first change by any program.
-  private static let signs = [".blobcache", ".blobcache.conf"]
+  private static let signs = [".blobcache", ".blobcache.conf", ".blobcache.used"]
 
   init(of directory: FilePath) throws(FileError) {
     let canonical = try Files().canonical(directory)

@@ -3,12 +3,13 @@ internal import BlobRecord
 /// `.blobcache.used` at the root, which contains the configuration of the last program that changed the directory
 /// (Spec/Semantics.md, P17c).
 ///
-/// It tells tools what the settings of the directory leave undecided, in the same form. It is a separate file, because
-/// it binds no program: each replaces it, and one that is invalid or not trusted is ignored.
+/// It has the form of the settings file, and contains what the settings leave open, for tools that work on the directory.
+/// It is a separate file, because it is only advice: any program may replace it, and an invalid or untrusted file is
+/// ignored.
 enum RecordedConfiguration {
   static let name = ".blobcache.used"
 
-  /// Returns the values that a tool needs to act like a program, without those that hold anyway.
+  /// Returns the values of a configuration that a tool needs in order to work like the program, without the defaults.
   static func values(of configuration: BlobStore.Configuration) -> BlobStore.DirectorySettings {
     let (own, builtIn) = (BlobStore.DirectorySettings(configuration), BlobStore.DirectorySettings(.init()))
     var values = BlobStore.DirectorySettings()
@@ -25,6 +26,8 @@ extension OpenRoot {
   ///
   /// System calls: `openat2(2)`, and if the file exists, `fstat(2)`, `pread(2)`, and `close(2)`.
   func recordedConfiguration() throws -> BlobStore.DirectorySettings {
+    // Users who do not trust each other record nothing, and a stranger's file that cannot be opened must stop nobody.
+    guard !ownership.isSharedByStrangers else { return .init() }
     do {
       return try settings(in: RecordedConfiguration.name) ?? .init()
     } catch let error as BlobStoreError where error.code == .settingsUnreadable {

@@ -10,7 +10,7 @@ enum UsesFile {
   static func format(_ layout: UsesLayout, words: @escaping @Sendable () -> [UInt64] = { [] }) -> SharedFile.Format {
     SharedFile.Format(
       name: name, title: "the file of uses", loss: "no uses are counted", magic: UsesLayout.magic,
-      version: UsesLayout.version, byteCount: layout.byteCount, lockedBytes: 0..<1,
+      version: UsesLayout.version, byteCount: layout.byteCount, hasOneName: true, lockedBytes: 0..<1,
       firstWords: words)
   }
 
