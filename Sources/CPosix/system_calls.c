@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #if defined(__APPLE__)
@@ -344,18 +343,6 @@ int blob_is_hole(int descriptor, int64_t offset) {
   if (data != -1) return data != offset;
   // There is no data after the offset.
   return errno == ENXIO;
-#else
-  return 0;
-#endif
-}
-
-int blob_populate(void *start, size_t length) {
-#if defined(__linux__)
-  // MADV_POPULATE_READ, of Linux 5.14. EFAULT means that a read would raise SIGBUS.
-  if (madvise(start, length, 22) == 0 || errno != EFAULT) return 0;
-  munmap(start, length);
-  errno = ENOSPC;
-  return -1;
 #else
   return 0;
 #endif

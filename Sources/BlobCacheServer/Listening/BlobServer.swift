@@ -62,12 +62,14 @@
         case .unixSocket(let path): .unixDomainSocket(path: try await Self.freeSocket(at: path))
         }
       let access = directories.first.configuration.access
+      let places = ConnectionPlaces(configuration.limits.connections)
       let server = Server(
         childChannelSetup: ConnectionChannel(
-          directories: directories, limits: configuration.limits,
-          places: ConnectionPlaces(configuration.limits.connections), encryption: configuration.encryption,
+          directories: directories, limits: configuration.limits, places: places, encryption: configuration.encryption,
           isUnixSocket: configuration.address.isUnixSocket, requestLog: configuration.logsRequests ? logger : nil),
-        configuration: ServerConfiguration(address: bindAddress, serverName: nil),
+        configuration: ServerConfiguration(
+          address: bindAddress, serverName: nil,
+          availableConnectionsDelegate: MaximumAvailableConnections(places.connectionLimit, logger: logger)),
         onServerRunning: { [address = configuration.address, whenListening, logger, access] channel in
           if case .unixSocket(let path) = address { Self.setMode(of: path, access, logger) }
           await whenListening(address.withPort(channel.localAddress?.port))

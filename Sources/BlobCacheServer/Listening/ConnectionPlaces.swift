@@ -23,6 +23,8 @@
     private var peerLimit: Int { limit - limit / 4 }
     /// The maximum number of connections without a place.
     private var extraLimit: Int { max(2, limit / 16) }
+    /// The maximum number of open connections, some of which are being closed. Others wait for a moment.
+    var connectionLimit: Int { limit + 2 * extraLimit }
 
     /// Returns a Boolean value that indicates whether a new connection has a place, which lasts until it is closed.
     func take(for channel: any Channel) -> Bool {

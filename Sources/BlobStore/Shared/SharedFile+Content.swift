@@ -85,13 +85,10 @@ extension SharedFile {
         let zeros = try hazard == .readsNeedRoom && format.isSparse ? file.mapZeros(byteCount: format.byteCount) : nil
         let pages = format.isSparse ? SparsePages(byteCount: format.byteCount, zeros: zeros) : nil
         if access == .readWrite { try Self.own(file, format, pages) }
-        let populates = access != .readWrite && hazard == .readsNeedRoom && !format.isSparse
-        let map = try file.map(
-          byteCount: format.byteCount, isWritable: access == .readWrite, populates: populates)
-        self = .current(map, pages)
+        self = .current(try file.map(byteCount: format.byteCount, isWritable: access == .readWrite), pages)
       } catch {
         if error.isLackOfRoom {
-          self = .locksOnly(reason: "the volume is full, and this file is a copy that needs room")
+          self = .locksOnly(reason: "the volume is full, and this file is a copy that needs room to be changed")
         } else if error.errno == .operationNotSupportedByDevice || error.errno == .invalidArgument {
           self = .locksOnly(reason: "the file system cannot map files")
         } else {

@@ -110,10 +110,6 @@ int blob_own_range(int descriptor, int64_t offset, int64_t length);
 /// SEEK_DATA.
 int blob_is_hole(int descriptor, int64_t offset);
 
-/// Reads each page of a mapping, so that later reads need no room for holes: madvise(2) with MADV_POPULATE_READ. If there is
-/// no room, it removes the mapping and fails with ENOSPC. It does nothing where the system does not know this advice.
-int blob_populate(void *start, size_t length);
-
 /// Frees the blocks of a range, which then reads as zeros: FALLOC_FL_PUNCH_HOLE of fallocate(2); F_PUNCHHOLE on Darwin.
 int blob_punch_hole(int descriptor, int64_t offset, int64_t length);
 

@@ -199,14 +199,9 @@ package struct OpenFile: ~Copyable, Sendable {
   }
 
   /// Maps the start of the file, which must not become shorter; a write to a read-only mapping ends the process.
-  ///
-  /// - Parameter populates: A Boolean value that indicates whether to read all pages now, and to throw ENOSPC if a hole
-  ///   needs room that the volume does not have.
-  package func map(
-    byteCount: Int, isWritable: Bool = true, populates: Bool = false
-  ) throws(FileError) -> MappedFile {
+  package func map(byteCount: Int, isWritable: Bool = true) throws(FileError) -> MappedFile {
     let protection = isWritable ? PROT_READ | PROT_WRITE : PROT_READ
-    return unsafe MappedFile(adopting: try map(byteCount, protection, populates: populates), byteCount: byteCount)
+    return unsafe MappedFile(adopting: try map(byteCount, protection), byteCount: byteCount)
   }
 
   /// Maps zeros in place of the file, for reading. They take no memory of their own.
@@ -220,14 +215,13 @@ package struct OpenFile: ~Copyable, Sendable {
   }
 
   private func map(
-    _ byteCount: Int, _ protection: CInt, isZeros: Bool = false, populates: Bool = false
+    _ byteCount: Int, _ protection: CInt, isZeros: Bool = false
   ) throws(FileError) -> UnsafeMutableRawPointer {
     let flags = isZeros ? MAP_PRIVATE | MAP_ANON : MAP_SHARED
     var base: UnsafeMutableRawPointer?
     try files.perform(.map, location) {
       unsafe base = mmap(nil, byteCount, protection, flags, isZeros ? -1 : descriptor, 0)
-      guard unsafe base != MAP_FAILED else { return -1 }
-      return populates ? Int(unsafe blob_populate(base, byteCount)) : 0
+      return unsafe base == MAP_FAILED ? -1 : 0
     }
     return unsafe base!
   }

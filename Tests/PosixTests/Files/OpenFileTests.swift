@@ -203,7 +203,6 @@ import Testing
     let written = #expect(throws: FileError.self) { try file.write([1, 2].span.bytes, at: 0) }
     #expect(written?.errno == .badFileDescriptor)
     let mapped = #expect(throws: FileError.self) { _ = try file.map(byteCount: 0) }
-    #expect(throws: FileError.self) { _ = try file.map(byteCount: 0, populates: true) }
     let read = #expect(throws: FileError.self) { try file.withMappedBytes(byteCount: 0) { _ in } }
     #expect(read?.call == .map && read?.errno == .invalidArgument)
     #expect(mapped?.errno == .invalidArgument)
