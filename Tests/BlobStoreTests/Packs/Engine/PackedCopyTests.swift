@@ -12,11 +12,9 @@ import Testing
   let cache: Cache
   let copy: Cache
 
-  init() throws { try self.init(inMemory: false) }
-
-  private init(inMemory: Bool) throws {
-    cache = try Cache(inMemory: inMemory)
-    copy = try Cache(inMemory: inMemory)
+  init() throws {
+    cache = try Cache()
+    copy = try Cache()
   }
 
   private static let numbers = 0..<200
@@ -96,23 +94,6 @@ import Testing
     for number in Self.numbers { try later.store(payload(60), for: Self.key(number)) }
     for number in Self.numbers { #expect(try later.load(Self.key(number))?.payload == payload(60)) }
     try later.checkInvariants()
-  }
-
-  /// A process that may not write reads all pages of a copy in memory at once, because a hole takes room when it is read.
-  @Test(arguments: [true, false]) func aReaderMapsWhatHasRoom(hasRoom: Bool) throws {
-    let bench = try PackedCopyTests(inMemory: true)
-    try bench.makeCopy()
-    let (trace, opens) = (CallTrace(), CallCount())
-    trace.onCall { call, path in
-      if call == .map, path.string.contains(".packs"), !hasRoom { return .fail(.noSpace) }
-      // The second open is that of a load which may only read.
-      guard call == .openBeneath, path.lastComponent?.string == ".blobcache" else { return nil }
-      opens.add(1)
-      return opens.value == 2 ? nil : .fail(.readOnlyFileSystem)
-    }
-    let reader = try bench.open(bench.copy, files: trace.files)
-    if hasRoom { return try bench.expectAll(in: reader) }
-    for number in Self.numbers { expect(.foreignFile) { _ = try reader.load(Self.key(number)) } }
   }
 
   enum Part: String, CaseIterable {

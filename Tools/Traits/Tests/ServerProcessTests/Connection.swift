@@ -30,11 +30,9 @@ final class Connection {
   /// - Parameters:
   ///   - host: The last number of the client's address, which begins with 127.0.0. Linux alone has others than 1.
   ///   - receiveBuffer: The size of the socket's receive buffer in bytes, or `nil` for the default.
-  ///   - segment: The maximum size of a segment in bytes, or `nil` for the default.
-  convenience init(port: UInt16, host: UInt32 = 1, receiveBuffer: Int32? = nil, segment: Int32? = nil) throws {
+  convenience init(port: UInt16, host: UInt32 = 1, receiveBuffer: Int32? = nil) throws {
     try self.init(descriptor: socket(AF_INET, Self.stream, 0))
     if let receiveBuffer { try set(SO_RCVBUF, receiveBuffer) }
-    if let segment { try set(TCP_MAXSEG, segment, level: Int32(IPPROTO_TCP)) }
     func address(_ host: UInt32, _ port: UInt16) -> sockaddr_in {
       var address = sockaddr_in()
       address.sin_family = sa_family_t(AF_INET)
@@ -111,9 +109,9 @@ final class Connection {
     if let client, client.isRunning { client.terminate() }
   }
 
-  private func set<Value: BitwiseCopyable>(_ option: Int32, _ value: Value, level: Int32 = SOL_SOCKET) throws {
+  private func set<Value: BitwiseCopyable>(_ option: Int32, _ value: Value) throws {
     var value = value
-    guard setsockopt(descriptor, level, option, &value, socklen_t(MemoryLayout<Value>.size)) == 0 else {
+    guard setsockopt(descriptor, SOL_SOCKET, option, &value, socklen_t(MemoryLayout<Value>.size)) == 0 else {
       throw Failure("setsockopt(2): \(errno)")
     }
   }
@@ -234,12 +232,6 @@ final class Connection {
     }
     defer { received.removeFirst(length) }
     return Data(received.prefix(length))
-  }
-
-  /// Reads at most this number of bytes that have arrived.
-  func discard(upTo byteCount: Int) {
-    var buffer = [UInt8](repeating: 0, count: byteCount)
-    _ = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))
   }
 
   /// A Boolean value that indicates whether the connection ends without further bytes.

@@ -39,22 +39,6 @@ import Testing
   }
 
   #if os(Linux)
-    /// A client that reads little makes no progress, so its place is for others. Its small segments keep the system of
-    /// the server from buffering much.
-    @Test func aClientThatReadsLittleIsCutOff() async throws {
-      try await withServer(patience: .milliseconds(300), connections: 1, stored: 64 << 20) { port in
-        let slow = try Connection(port: port, receiveBuffer: 16_384, segment: 88)
-        try slow.send("GET /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        _ = try slow.firstByte()
-        let end = ContinuousClock.now + .seconds(120)
-        while try Self.status(Connection(port: port)) == 503 {
-          guard ContinuousClock.now < end else { throw Failure("the connection is kept") }
-          slow.discard(upTo: 512)
-          try await Task.sleep(for: .milliseconds(50))
-        }
-      }
-    }
-
     /// One client leaves places to the others, and all are told that the server works.
     @Test func theHealthIsToldWhenNoPlaceIsFree() async throws {
       try await withServer(patience: .seconds(300), connections: 64) { port in
@@ -93,13 +77,11 @@ import Testing
   #endif
 
   private func withServer(
-    patience: Duration, connections: Int = 1024, stored: Int = 0,
-    _ body: @escaping @Sendable (UInt16) async throws -> Void
+    patience: Duration, connections: Int = 1024, _ body: @escaping @Sendable (UInt16) async throws -> Void
   ) async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "patience-\(UUID().uuidString)")
     defer { try? FileManager.default.removeItem(at: directory) }
     let cache = try BlobCache(directory: FilePath(directory.path))
-    if stored > 0 { try await cache.store(Data(count: stored), for: "a") }
     var configuration = BlobServer.Configuration()
     configuration.address = .host("127.0.0.1", port: 0)
     configuration.limits.patience = patience
