@@ -38,9 +38,10 @@ public struct RecordLayout: Hashable, Sendable {
   public func path(ofFileName fileName: String, in subdirectory: String) -> RecordPath? {
     guard naming.accepts(fileName: fileName) else { return nil }
     let digest = NameDigest.digest(ofFileName: fileName)
-    guard self.subdirectory(ofFileName: fileName, digest: digest).utf8.elementsEqual(subdirectory.utf8) else {
-      return nil
-    }
+    guard
+      self.subdirectory(ofFileName: fileName, digest: digest).utf8.elementsEqual(subdirectory.utf8)
+        || arrangement == .adaptive && SpreadSubdirectory(digest).narrowName == subdirectory
+    else { return nil }
     return RecordPath(subdirectory: subdirectory, fileName: fileName, digest: digest, by: arrangement)
   }
 
@@ -63,13 +64,15 @@ public struct RecordLayout: Hashable, Sendable {
     switch arrangement {
     case .flat: return false
     case .spread: return SpreadSubdirectory.isName(name)
+    case .adaptive: return SpreadSubdirectory.isName(name) || SpreadSubdirectory.isNarrowName(name)
     case .prefix:
       guard !name.isEmpty, naming.accepts(fileNameBeginning: name) else { return false }
       return Self.start(ofFileName: name).utf8.elementsEqual(name.utf8)
     }
   }
 
-  /// Returns the name of the subdirectory for a file name, or an empty string for the root.
+  /// Returns the name of the subdirectory for a file name, or an empty string for the root. With `adaptive`, a file may
+  /// also be in the subdirectory named by the first digit.
   public func subdirectory(ofFileName fileName: String) -> String {
     subdirectory(ofFileName: fileName, digest: NameDigest.digest(ofFileName: fileName))
   }
@@ -77,7 +80,7 @@ public struct RecordLayout: Hashable, Sendable {
   private func subdirectory(ofFileName fileName: String, digest: UInt64) -> String {
     switch arrangement {
     case .prefix: Self.start(ofFileName: fileName)
-    case .spread: SpreadSubdirectory(digest).name
+    case .spread, .adaptive: SpreadSubdirectory(digest).name
     case .flat: ""
     }
   }
@@ -119,7 +122,8 @@ public struct RecordLayout: Hashable, Sendable {
     guard isPlain(fileName: fileName) else { return false }
     guard arrangement != .flat else { return subdirectory.isEmpty }
     let start = arrangement == .prefix ? (fileName[0], fileName[1]) : SpreadSubdirectory(digest).digits
-    return subdirectory.count == 2 && subdirectory[0] == start.0 && subdirectory[1] == start.1
+    guard !subdirectory.isEmpty, subdirectory[0] == start.0 else { return false }
+    return subdirectory.count == 2 ? subdirectory[1] == start.1 : arrangement == .adaptive && subdirectory.count == 1
   }
 
   /// Returns `true` if a fast check proves that the name is valid; otherwise only `path(ofFileName:)` can decide.
@@ -149,8 +153,11 @@ public enum RecordArrangement: String, CaseIterable, Sendable {
   ///
   /// Keys with a common prefix, such as URLs, share a subdirectory, whose records a collection reads after any change.
   case prefix
-  /// 1,024 subdirectories, selected by the low ten bits of the file name's digest; the default of new directories.
+  /// 1,024 subdirectories, selected by the low ten bits of the file name's digest.
   case spread
+  /// 32 subdirectories while the directory is small, and those of `spread` for the keys that are stored after that; the
+  /// default of new directories.
+  case adaptive
   /// No subdirectories: all records are stored at the root.
   case flat
 }
@@ -175,8 +182,15 @@ package struct SpreadSubdirectory {
     }
   }
 
-  static func isName(_ name: String) -> Bool {
-    name.utf8.count == 2 && name.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x76).contains($0) }
+  /// The subdirectory's name in an `adaptive` directory with few records.
+  var narrowName: String { String(UnicodeScalar(digits.0)) }
+
+  static func isName(_ name: String) -> Bool { name.utf8.count == 2 && consistsOfDigits(name) }
+
+  package static func isNarrowName(_ name: String) -> Bool { name.utf8.count == 1 && consistsOfDigits(name) }
+
+  private static func consistsOfDigits(_ name: String) -> Bool {
+    name.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x76).contains($0) }
   }
 
   private static func digit(ofLowBits bits: UInt64) -> UInt8 {

@@ -18,6 +18,13 @@ public struct RecordPath: Sendable {
     arrangement == self.arrangement ? self : RecordLayout(arrangement: arrangement).path(of: self)
   }
 
+  /// Returns the path in an `adaptive` directory: in one of 1,024 subdirectories, or one of 32 if `isNarrow`.
+  package func placed(isNarrow: Bool) -> RecordPath {
+    if arrangement == .adaptive, subdirectory.utf8.count == (isNarrow ? 1 : 2) { return self }
+    let name = isNarrow ? SpreadSubdirectory(digest).narrowName : SpreadSubdirectory(digest).name
+    return RecordPath(subdirectory: name, fileName: fileName, digest: digest, by: .adaptive)
+  }
+
   /// The path relative to the root, such as `ab/abcdef`.
   public var relative: String { subdirectory.isEmpty ? fileName : subdirectory + "/" + fileName }
 }

@@ -32,8 +32,11 @@ final class CollectionRun {
   /// Makes a complete collection, which corrects the counters.
   func collect() throws -> BlobStore.CollectionReport {
     let clock = CollectionClock(self, .whole)
+    // A change that is in progress now may still store its record in one of the 32 subdirectories.
+    let wasMixed = control?.places == .mixed
     let correction = try CounterCorrection(of: core) { tally.givesUpWaiting }
     try runPasses()
+    if wasMixed, correction.isSettled, tally.hasFoundNoNarrow { control?.setPlaces(.wide, ifThey: .mixed) }
     do { try correction.apply(tally.enumeration) { tally.givesUpWaiting } } catch { tally.noteFailure(error) }
     clock.end()
     return report

@@ -15,6 +15,8 @@ final class CollectionTally {
   var unmeasured = 0
   /// The part of the directory that a dry run has covered before it was cut short.
   var walked: OrderedEntries.Part?
+  /// A Boolean value that indicates whether one of the 32 subdirectories of an `adaptive` directory stays.
+  var hasMetNarrow = false
   var evictions = EvictionSums()
   /// Due records whose stripe was busy.
   var busy: BusyRecords<PostponedRemoval>
@@ -37,6 +39,11 @@ final class CollectionTally {
 
   /// The remaining records and bytes, including the quarantine.
   var left: BlobStore.UsageEstimate { BlobStore.UsageEstimate(records: report.recordsAfter, bytes: report.bytesAfter) }
+
+  /// A Boolean value that indicates whether the collection has met each subdirectory, and none of the 32 stays.
+  var hasFoundNoNarrow: Bool {
+    !hasMetNarrow && !options.dryRun && !report.wasCutShort && !report.wasStopped && unmeasured == 0 && report.failed == 0
+  }
 
   /// `counted`, or `nil` if the collection has not seen everything.
   var enumeration: Enumeration? {
@@ -145,6 +152,9 @@ struct CounterCorrection {
     }
     counters = (control, start)
   }
+
+  /// A Boolean value that indicates whether every change that began before the enumeration had ended.
+  var isSettled: Bool { counters?.start.isSettled == true }
 
   /// Waits again until no change is in progress, if the counters must be lowered.
   ///

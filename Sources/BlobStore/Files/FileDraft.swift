@@ -135,6 +135,8 @@ struct FileDraft: ~Copyable {
   /// Moves a draft to another directory, in which it gets another temporary name. Throws ENOENT if the directory was
   /// removed.
   mutating func move(to subdirectory: OpenSubdirectory) throws(FileError) {
+    // Other drafts get their name in the directory when they are published.
+    guard kind == .named else { return self.subdirectory = subdirectory }
     let old = try name()
     let new = names.next()
     names.note(new, in: subdirectory)

@@ -29,6 +29,7 @@ struct ControlFileOpener: Sendable {
   /// - Parameter makesIt: A Boolean value that indicates whether to create a missing file and replace a damaged one.
   func controlFile(of open: OpenRoot, makesIt: Bool) throws -> ControlFile? {
     let control = try openedControlFile(of: open, makesIt: makesIt)
+    if open.arrangement == .adaptive { control?.updatePlaces(in: open.directory) }
     if makesIt, let control {
       control.file.shutReadersOut(logger)
       if var hint {
@@ -66,7 +67,7 @@ struct ControlFileOpener: Sendable {
         return control
       } else {
         // No record can be stored in the meantime, because each change needs the control file or the directory's lock.
-        let format = ControlFile.format(countersAreKnown: !open.mayContainRecords())
+        let format = ControlFile.format(isForNewRecords: !open.mayContainRecords())
         _ = try SharedFile.make(format, in: open, names: names)
       }
     } catch let error as FileError where error.isLackOfRoom {

@@ -20,6 +20,8 @@ extension PackedDraft: RecordDraft {
 
   mutating func prepare(_: BlobStore.Durability.Level) {}
 
+  mutating func move(to _: RecordPath, in _: OpenRoot) {}
+
   func levelWithoutLookup(_: borrowing PendingStore, _: borrowing KeyTransaction) -> BlobStore.Durability.Level? { nil }
 
   func predecessor(_ transaction: borrowing KeyTransaction, by judge: RecordJudge) throws -> FoundRecord? {

@@ -44,6 +44,9 @@ protocol RecordDraft: ~Copyable {
   /// and never synced again.
   mutating func prepare(_ level: BlobStore.Durability.Level) throws
 
+  /// Moves the draft to another path of its key, which became valid after the draft was made.
+  mutating func move(to path: RecordPath, in open: OpenRoot) throws
+
   /// Returns the durability of a commit without a lookup of the name, or `nil` if the name must be looked up first.
   func levelWithoutLookup(
     _ pending: borrowing PendingStore, _ transaction: borrowing KeyTransaction
@@ -79,6 +82,20 @@ extension FileDraft: RecordDraft {
   static var canWait: Bool { true }
 
   mutating func prepare(_ level: BlobStore.Durability.Level) throws { try makeDurable(level) }
+
+  mutating func move(to path: RecordPath, in open: OpenRoot) throws {
+    // The data of a stream cannot be written again if a collection removes the empty subdirectory.
+    var triesLeft = OpenRoot.removalsOutlasted
+    while true {
+      do {
+        return try move(to: open.madeSubdirectory(path.subdirectory))
+      } catch let error as FileError {
+        guard error.errno == .noSuchFileOrDirectory, triesLeft > 0 else { throw error }
+        triesLeft -= 1
+        open.forgetSubdirectory(path.subdirectory)
+      }
+    }
+  }
 
   /// A lookup wastes a system call for a new key, and an attempt without a lookup wastes one for an existing key. A new
   /// file always attempts it; a recycled file does so if the last store replaced no record, unless the store keeps

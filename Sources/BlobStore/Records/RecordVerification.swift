@@ -57,7 +57,7 @@ extension Records {
   /// Opens the file at a path if it belongs to the cache. Throws `DamagedRecord` if other users can write to it.
   func openRecord(_ path: RecordPath, for access: FileAccess) throws -> OpenedFile {
     guard let open = try core.root.opened() else { return .absent }
-    return try self.open(open.placed(path), in: open, for: access)
+    return try self.open(core.resolved(path, in: open), in: open, for: access)
   }
 }
 

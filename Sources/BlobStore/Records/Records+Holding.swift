@@ -21,13 +21,18 @@ extension Records {
   func transaction(of path: RecordPath) throws -> KeyTransaction? {
     let hold = try hold(path.digest)
     guard let open = try core.root.opened() else { return nil }
-    return KeyTransaction(open.placed(path), in: open, self, hold)
+    return try transaction(of: path, in: open, hold)
   }
 
   /// Holds a key like `transaction`, but without waiting. Returns `nil` also if another change holds the stripe.
   func transactionIfAvailable(of path: RecordPath) throws -> KeyTransaction? {
     guard let hold = try holdIfAvailable(path.digest), let open = try core.root.opened() else { return nil }
-    return KeyTransaction(open.placed(path), in: open, self, hold)
+    return try transaction(of: path, in: open, hold)
+  }
+
+  /// Begins a change of a held key at the place of its file, if it has one.
+  func transaction(of path: RecordPath, in open: OpenRoot, _ hold: consuming KeyHold) throws -> KeyTransaction {
+    KeyTransaction(try core.resolved(path, in: open), in: open, self, hold)
   }
 
   private func finish(_ hold: inout KeyHold) throws {

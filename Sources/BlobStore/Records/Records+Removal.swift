@@ -36,9 +36,9 @@ extension Records {
   ) throws -> RecordRemoval? {
     guard try mayBePacked(path, of: open) else { return nil }
     guard let hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return .busy }
-    var transaction = KeyTransaction(path, in: open, self, hold)
+    var transaction = try transaction(of: path, in: open, hold)
     let now = core.configuration.now()
-    guard let found = try findPacked(path, of: open, by: core.judge(at: now)) else { return nil }
+    guard let found = try findPacked(transaction.path, of: open, by: core.judge(at: now)) else { return nil }
     return try remove(
       found, core.entry(of: found, at: now), in: open.directory, recycling: false, &transaction, if: isDue)
   }

@@ -63,12 +63,12 @@ struct Records {
         if lookupsLeft == 0, mode.mayBlock { try Records(core).holdIfAvailable(name.digest) } else { nil }
       defer { extendLifetime(hold) }
       guard let packs = try mode.mayBlock ? packs(of: open) : knownPacks(of: open) else {
-        return try lookup.file(name, files, in: open, mode)
+        return try file(lookup, name, in: open, mode)
       }
       // Before the index: an odd generation read later may belong to a change that the first lookup has missed.
       let generation = packs.control.generation(of: name.digest)
       if let reading = try lookup.packed(name, packs, mode) { return reading }
-      let reading = try lookup.file(name, files, in: open, mode)
+      let reading = try file(lookup, name, in: open, mode)
       if packs.mayHold(name) {
         guard mode.mayBlock else { throw CachedLookupFailure.notCached }
         // The index entry may belong to another name with the same tag.
@@ -77,6 +77,14 @@ struct Records {
       guard case .absent = reading, lookupsLeft > 0 else { return reading }
       if packs.control.generation(of: name.digest) == generation { return reading }
     }
+  }
+
+  private func file<Lookup: RecordLookup>(
+    _ lookup: Lookup, _ name: RecordPath, in open: OpenRoot, _ mode: ReadMode
+  ) throws -> Reading<Lookup.Content> {
+    let reading = try lookup.file(name, files, in: open, mode)
+    guard case .absent = reading, let other = open.otherPlace(of: name) else { return reading }
+    return try lookup.file(other, files, in: open, mode)
   }
 
   /// Returns the packs without a system call. Throws `notCached` if they must be searched for.

@@ -7,7 +7,22 @@ internal import SystemPackage
 /// The arrangement of a directory's records (Spec/Semantics.md, N5c).
 extension OpenRoot {
   /// Returns `path` for this directory's arrangement, because it may have been computed for a replaced directory.
-  func placed(_ path: RecordPath) -> RecordPath { path.placed(by: arrangement) }
+  ///
+  /// In an `adaptive` directory, a record may also be in `otherPlace(of:)`.
+  func placed(_ path: RecordPath) -> RecordPath {
+    guard arrangement == .adaptive else { return path.placed(by: arrangement) }
+    return path.placed(isNarrow: places == .narrow)
+  }
+
+  /// Returns the place where a record may be that is missing in its first place, or `nil` if there is none.
+  ///
+  /// A record does not move from one place to the other, so a record that exists throughout a load is found.
+  func otherPlace(of path: RecordPath) -> RecordPath? {
+    guard arrangement == .adaptive, places == nil || places == .mixed else { return nil }
+    return path.placed(isNarrow: true)
+  }
+
+  private var places: RecordPlaces? { readableControlFile?.places }
 
   /// Determines the arrangement from the configuration, the settings, the hint, or the content of the root.
   ///
@@ -34,12 +49,12 @@ extension OpenRoot {
     let maySay = !ownership.isSharedByStrangers
     if let hinted = try hintedArrangement(configuration.logger) {
       // A hint is lost with the control file.
-      return setArrangement(hinted, mustBeSaid: hinted == .spread && maySay)
+      return setArrangement(hinted, mustBeSaid: (hinted == .spread || hinted == .adaptive) && maySay)
     }
-    guard configuration.arrangementOfNewDirectories == .spread && maySay else {
+    guard configuration.arrangementOfNewDirectories == .adaptive && maySay else {
       return setArrangement(.prefix, mustBeSaid: false)
     }
-    guard try hasRecordsOrOtherFiles() else { return setArrangement(.spread, mustBeSaid: true) }
+    guard try hasRecordsOrOtherFiles() else { return setArrangement(.adaptive, mustBeSaid: true) }
     // The first store records the arrangement in the settings before it stores a record, so if a record was stored
     // after they were first read, they now contain its arrangement.
     let saidMeanwhile = try settings()
@@ -138,6 +153,7 @@ struct AtomicArrangement: ~Copyable, Sendable {
     case 1: .prefix
     case 2: .spread
     case 3: .flat
+    case 4: .adaptive
     default: nil
     }
   }
@@ -148,6 +164,7 @@ struct AtomicArrangement: ~Copyable, Sendable {
       case .prefix: 1
       case .spread: 2
       case .flat: 3
+      case .adaptive: 4
       }
     number.store(new, ordering: .relaxed)
   }

@@ -112,6 +112,8 @@ final class OpenRoot: Sendable {
     }
   }
 
+  var readableControlFile: ControlFile? { control.withLock { $0.readable } }
+
   var openedControlFile: ControlFile? { control.withLock { $0.opened } }
 
   func forget(_ deleted: ControlFile) {

@@ -21,6 +21,7 @@ final class SharedFile: Sendable {
   /// A Boolean value that indicates whether the next change must replace the file. Its locks are valid until then.
   let isDamaged: Bool
   let owners: FileOwners
+  let inode: UInt64
   /// The permissions that keep readers from locking the file, or `nil` if they are set or cannot be set.
   private let permissionsToGive: Lock<FilePermissions?>
   /// A Boolean value that indicates whether an untrusted user owns the file, so its existence proves nothing.
@@ -32,6 +33,7 @@ final class SharedFile: Sendable {
   ) {
     let permissions = status.permissions.withoutReaders
     owners = ownership.owners
+    inode = status.inodeNumber
     let mayChangeIt = status.userID == owners.caller || (owners.caller.rawValue == 0 && ownership.owns(status))
     permissionsToGive = Lock(mayChangeIt && permissions != status.permissions ? permissions : nil)
     mayBePlanted = if case .owner = owners.distrust(of: status) { true } else { false }
@@ -118,6 +120,9 @@ extension SharedFile {
 // MARK: - Words
 
 extension SharedFile {
+  /// Sets a word of a file that is not mapped to 0. System calls: `pwrite(2)`.
+  func clearWord(at offset: Int) throws(FileError) { try file.write(unsafe [UInt64(0)].span.bytes, at: Int64(offset)) }
+
   /// A Boolean value that indicates whether the file is mapped.
   var isReadable: Bool { map != nil }
 

@@ -11,7 +11,8 @@ extension BlobStore {
   /// file. Only its header may change.
   ///
   /// - Throws: `invalidKey`. Before the first operation, also the errors of opening the directory.
-  /// - Complexity: No system call, except for the first operation, which opens the directory.
+  /// - Complexity: No system call, except for the first operation, which opens the directory, and at most two in an
+  ///   `adaptive` directory that has grown.
   public func filePath(for key: BlobKey) throws(BlobStoreError) -> FilePath {
     try withErrorContext("filePath", key) { try Records(core).filePath(for: key) }
   }
@@ -37,6 +38,7 @@ extension BlobStore {
       var transaction = try Records(core).transaction(of: core.path(for: key))
       defer { extendLifetime(transaction) }
       try transaction?.moveToFile()
+      // While the key is held, the path is that of the record, or of the next one.
       let file = try Records(core).filePath(for: key)
       return Swift.Result { try LockOrder.outside { try body(file) } }
     }
@@ -47,8 +49,9 @@ extension BlobStore {
 extension Records {
   fileprivate func filePath(for key: BlobKey) throws -> FilePath {
     var path = try core.path(for: key)
-    if core.configuration.layout.arrangement == nil, core.root.arrangement == nil, let open = try core.root.opened() {
-      path = open.placed(path)
+    let isKnown = core.configuration.layout.arrangement != nil || core.root.arrangement != nil
+    if core.lastArrangement == .adaptive || !isKnown, let open = try core.root.opened() {
+      path = try core.resolved(path, in: open)
     }
     return core.root.absolutePath.appending(path.relative)
   }

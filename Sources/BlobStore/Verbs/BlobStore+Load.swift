@@ -126,8 +126,13 @@ extension Records {
       if error == .recordIsStreamAndBusy, case .damaged(let settled) = try verifyRecord(lookup.path) { error = settled }
       try follow(policy, for: error, at: lookup.path)
       throw DamagedRecord(
-        error: error, path: core.root.path.appending(lookup.path.placed(by: core.lastArrangement).relative))
+        error: error, path: core.root.path.appending(resolved(lookup.path, place).relative))
     }
+  }
+
+  /// Returns a record's path for a message.
+  private func resolved(_ path: RecordPath, _ place: OpenRoot?) -> RecordPath {
+    place.flatMap { try? core.resolved(path, in: $0) } ?? path.placed(by: core.lastArrangement)
   }
 
   /// Reads the file at a record's path, if it was still the record when it was opened.

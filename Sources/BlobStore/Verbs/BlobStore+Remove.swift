@@ -122,7 +122,7 @@ extension Records {
   ) throws -> BlobStore.Outcome {
     let name = try core.path(for: key)
     guard let open = try core.root.opened() else { return .notFound }
-    let path = open.placed(name)
+    let path = try core.resolved(name, in: open)
     if try removePacked(path, of: open, erasing: !recycling, if: condition) { return .done }
     var mustTell = true
     let outcome = try core.lookUpInSubdirectory(of: path, open) { directory throws -> BlobStore.Outcome? in
@@ -147,8 +147,8 @@ extension Records {
   ) throws -> Bool {
     guard let packs = try packs(of: open) else { return false }
     packs.packs.prefetch(forChangeOf: path.digest)
-    var transaction = KeyTransaction(path, in: open, self, try hold(path.digest))
-    guard let found = try findPacked(path, of: open, by: judge(for: condition)) else { return false }
+    var transaction = try transaction(of: path, in: open, try hold(path.digest))
+    guard let found = try findPacked(transaction.path, of: open, by: judge(for: condition)) else { return false }
     _ = try transaction.remove(found, recycling: false, erasing: erasing, in: open.directory, if: condition)
     return true
   }

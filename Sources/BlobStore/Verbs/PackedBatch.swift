@@ -47,7 +47,7 @@ struct PackedBatch {
   struct Candidate {
     /// The index of the blob in the call.
     let index: Int
-    let path: RecordPath
+    var path: RecordPath
     /// The requested header. The locks of the replaced record may be added to it.
     let header: RecordHeader
     let locks: BlobStore.LockPolicy
@@ -102,10 +102,11 @@ struct PackedBatch {
 
   /// Prepares a record, or returns `nil` if it must be stored separately.
   private mutating func member(_ candidate: Candidate) throws -> Member? {
-    let path = candidate.path
-    records.packs.prefetch(forChangeOf: path.digest)
-    guard let hold = try Records(core).holdIfAvailable(path.digest, makesControlFile: true) else { return nil }
-    let transaction = KeyTransaction(path, in: open, Records(core), hold)
+    records.packs.prefetch(forChangeOf: candidate.path.digest)
+    guard let hold = try Records(core).holdIfAvailable(candidate.path.digest, makesControlFile: true) else { return nil }
+    let transaction = try Records(core).transaction(of: candidate.path, in: open, hold)
+    var candidate = candidate
+    candidate.path = transaction.path
     var pending = publisher.pendingStore(candidate.header, locks: candidate.locks, if: nil)
     let found = try records.recordToReplace(transaction, by: RecordJudge())
     let before = Predecessor(found)
@@ -113,7 +114,7 @@ struct PackedBatch {
     guard case .counted(let exceeding) = transaction.count(pending, over: before?.size) else { return nil }
     let reserved: PackRoom?
     do {
-      reserved = try records.room(for: pending.header, path, isDurable: pending.header.isLocked || level > .none)
+      reserved = try records.room(for: pending.header, candidate.path, isDurable: pending.header.isLocked || level > .none)
     } catch {
       transaction.hold.endCount(from: before?.size, to: pending.size, isInPlace: false)
       throw error

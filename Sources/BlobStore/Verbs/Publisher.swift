@@ -66,15 +66,15 @@ extension Publisher {
   /// makes no sense is rethrown.
   private func attempting<Result: ~Copyable>(
     _ attempt: consuming Attempt, at path: consuming RecordPath,
-    _ body: (_ open: OpenRoot, _ path: RecordPath, _ attempt: inout Attempt) throws -> Result?
+    _ body: (_ open: OpenRoot, _ path: inout RecordPath, _ attempt: inout Attempt) throws -> Result?
   ) throws -> Result {
     while true {
       attempt.kind = nil
       let rescues = enforcer?.rescue.collections ?? 0
       do {
         let open = try madeRoot()
-        path = open.placed(path)
-        if let result = try body(open, path, &attempt) { return result }
+        path = try core.resolved(path, in: open)
+        if let result = try body(open, &path, &attempt) { return result }
       } catch {
         try prepare(&attempt, after: error, at: path, rescues)
       }
@@ -131,7 +131,7 @@ extension Publisher {
       if let payload = unsafe payload, let packs = try packs(for: pending.header, path, in: open, &attempt) {
         return try unsafe (tail ?? []).withUnsafeBytes { tail in
           let body = unsafe PackedBody(payload: payload, tail: tail)
-          return try publish(body, in: packs, &pending, &wait, at: path, of: open)
+          return try publish(body, in: packs, &pending, &wait, at: &path, of: open)
         }
       }
       let subdirectory = try open.madeSubdirectory(path.subdirectory)
@@ -146,7 +146,7 @@ extension Publisher {
         try makingRoom(for: Int64(tail.count), of: path.digest) { try file.write(unsafe tail.span.bytes, at: offset) }
       }
       attempt.byteCount = pending.header.fileByteCount
-      return try publish(&draft, &pending, &wait, at: path, of: open)
+      return try publish(&draft, &pending, &wait, at: &path, of: open)
     }
   }
 
@@ -177,7 +177,7 @@ extension Publisher {
     try moveToSubdirectory(&placed)
     pending.forgetKeptLocks()
     while true {
-      if let receipt = try publish(&placed.draft, &pending, &wait, at: placed.path, of: placed.root) {
+      if let receipt = try publish(&placed.draft, &pending, &wait, at: &placed.path, of: placed.root) {
         return receipt
       }
     }
@@ -207,7 +207,7 @@ extension Publisher {
       let body = unsafe PackedBody(bytes, payload: payloadCount)
       return try attempting(Attempt(ways: ways, byteCount: 0), at: path) { open, path, attempt -> StoreReceipt?? in
         guard let packs = try packs(for: pending.header, path, in: open, &attempt) else { return .some(nil) }
-        guard let receipt = try publish(body, in: packs, &pending, &wait, at: path, of: open) else { return nil }
+        guard let receipt = try publish(body, in: packs, &pending, &wait, at: &path, of: open) else { return nil }
         return .some(receipt)
       }
     }
@@ -230,22 +230,22 @@ extension Publisher {
   private func publish(
     _ body: PackedBody, in packs: consuming PackRecords, _ pending: inout PendingStore,
     _ wait: inout LimitEnforcer.Wait?,
-    at path: RecordPath, of open: OpenRoot
+    at path: inout RecordPath, of open: OpenRoot
   ) throws -> StoreReceipt? {
     packs.packs.prefetch(forChangeOf: path.digest)
     var draft = PackedDraft(body, in: packs)
-    return try publish(&draft, &pending, &wait, at: path, of: open)
+    return try publish(&draft, &pending, &wait, at: &path, of: open)
   }
 
   /// Tries to publish a record until it succeeds, or returns `nil` if the draft cannot wait and must be made again.
   private func publish<Draft: RecordDraft & ~Copyable>(
-    _ draft: inout Draft, _ pending: inout PendingStore, _ wait: inout LimitEnforcer.Wait?, at path: RecordPath,
+    _ draft: inout Draft, _ pending: inout PendingStore, _ wait: inout LimitEnforcer.Wait?, at path: inout RecordPath,
     of open: OpenRoot
   ) throws -> StoreReceipt? {
     enforcer?.willStore(path.digest)
     try draft.prepare(core.configuration.durability.level(concernsLock: pending.header.isLocked))
     while true {
-      switch try place(&draft, &pending, wait, at: path, of: open) {
+      switch try place(&draft, &pending, wait, at: &path, of: open) {
       case .mustSync(let level): try draft.prepare(level)
       case .mustWait(let usage):
         try enforcer?.waitForRoom(&wait, usage, for: pending.header.fileByteCount)
@@ -260,11 +260,15 @@ extension Publisher {
   }
 
   private func place<Draft: RecordDraft & ~Copyable>(
-    _ draft: inout Draft, _ pending: inout PendingStore, _ wait: LimitEnforcer.Wait?, at path: RecordPath,
+    _ draft: inout Draft, _ pending: inout PendingStore, _ wait: LimitEnforcer.Wait?, at path: inout RecordPath,
     of open: OpenRoot
   ) throws -> KeyTransaction.Placement {
     pending.stopWaiting = stopWaiting(wait)
-    var transaction = KeyTransaction(path, in: open, Records(core), try Records(core).hold(path.digest))
+    var transaction = try Records(core).transaction(of: path, in: open, try Records(core).hold(path.digest))
+    if transaction.path.subdirectory != path.subdirectory {
+      try draft.move(to: transaction.path, in: open)
+      path = transaction.path
+    }
     return try transaction.place(&draft, &pending)
   }
 
@@ -288,7 +292,7 @@ extension Publisher {
 
 struct PlacedDraft: ~Copyable {
   var draft: FileDraft
-  let path: RecordPath
+  var path: RecordPath
   let root: OpenRoot
   /// A Boolean value that indicates whether the draft must be moved to the record's subdirectory to be published.
   var isAtRoot: Bool

@@ -136,7 +136,7 @@ extension BlobStore.Configuration {
     /// The arrangement of records in subdirectories, or `nil` for the directory's own arrangement.
     ///
     /// The settings specify the directory's own arrangement, or otherwise the program that changed it last. Existing
-    /// records without such information are arranged by `prefix`. A new directory gets `spread`, which is recorded in
+    /// records without such information are arranged by `prefix`. A new directory gets `adaptive`, which is recorded in
     /// its settings. It gets `prefix` for SPTPersistentCache, if names are `verbatim` or the format is `reference`, and
     /// if several users who do not trust each other create files in it.
     public var arrangement: RecordArrangement?
@@ -162,7 +162,7 @@ extension BlobStore.Configuration {
   }
 
   package var arrangementOfNewDirectories: RecordArrangement {
-    layout.arrangement ?? (hasOwnFormat ? .spread : .prefix)
+    layout.arrangement ?? (hasOwnFormat ? .adaptive : .prefix)
   }
 }
 

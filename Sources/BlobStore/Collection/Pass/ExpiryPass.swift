@@ -135,8 +135,9 @@ final class ExpiryPass {
       }
       if try removeIfEmpty(name, open) {
         tally.report.subdirectories += 1
-      } else if let mark, !walk.leavesOutBeginning {
-        marks?.close(name, mark)
+      } else {
+        noteThatStays(name, open)
+        if let mark, !walk.leavesOutBeginning { marks?.close(name, mark) }
       }
     case .foreign(let file):
       tally.counted.noteForeign(file)
@@ -145,6 +146,12 @@ final class ExpiryPass {
       mark = nil
       tally.report.foreignRecords.add(record)
     }
+  }
+
+  private func noteThatStays(_ subdirectory: String, _ open: OpenRoot) {
+    guard open.arrangement == .adaptive else { return }
+    if SpreadSubdirectory.isNarrowName(subdirectory) { tally.hasMetNarrow = true }
+    if !options.dryRun { control?.correctPlaces(for: subdirectory) }
   }
 
   private func removeIfEmpty(_ subdirectory: String, _ open: OpenRoot) throws(FileError) -> Bool {
@@ -277,6 +284,7 @@ extension ExpiryPass {
     do {
       guard let status = try open.directory.status(of: name), status.type == .directory else { return true }
       if let known = known?.current(name, status, at: core.configuration.now()) {
+        noteThatStays(name, open)
         passOver(known)
         return false
       }

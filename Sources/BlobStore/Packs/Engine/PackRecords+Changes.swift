@@ -111,6 +111,7 @@ extension PackRecords {
   func synchronizeUnlinks(of name: RecordPath, _ level: BlobStore.Durability.Level) throws {
     guard level > .none else { return }
     try core.recordSubdirectory(of: name, open)?.directory.synchronize()
+    if let other = open.otherPlace(of: name) { try core.recordSubdirectory(of: other, open)?.directory.synchronize() }
   }
 
   /// Syncs a pack. After a failure, its chunk is sealed, because later writes might not reach the medium either.

@@ -61,8 +61,9 @@ extension PackRecords {
     guard let kind = intent.kind, address.canHoldRecord, let pack = try packs.files.pack(address.pack) else { return }
     // Before the header: a collector passes over a dead record without its stripe, and may have reused its chunk.
     guard !pack.deadBits(ofChunk: address.chunk).isDead(address), let fileName = try fileName(of: pack, address, hold),
-      let path = core.layout(of: open).path(ofFileName: fileName)
+      let name = core.layout(of: open).path(ofFileName: fileName)
     else { return }
+    let path = try core.resolved(name, in: open)
     // Whichever record becomes current, loads may have found the other one since the interruption.
     let change = try hold.beginChange(ofOther: path.digest)
     defer { hold.endChange(ofOther: change) }

@@ -4,7 +4,7 @@ internal import Synchronization
 extension ControlFile {
   /// The namings, whose indices are stored in the hint.
   private static let namings: [RecordNaming] = [.encoded, .verbatim, .sha256]
-  private static let arrangements: [RecordArrangement] = [.flat, .prefix, .spread]
+  private static let arrangements: [RecordArrangement] = [.flat, .prefix, .spread, .adaptive]
 
   var hint: DirectoryHint? {
     guard let words = hintWords(), words[0] == 1, let naming = Int(exactly: words[3]),

@@ -9,6 +9,7 @@ final class ControlFile: Sendable {
 
   let file: SharedFile
   let generationBase: UInt64
+  let placesTag: Int64?
   let hasLeftHint = Atomic(false)
   /// The number of changes in progress by this process (`hasHeaderChanges`).
   let headerChangesHere = Atomic(0)
@@ -21,6 +22,7 @@ final class ControlFile: Sendable {
 
   private init(_ file: SharedFile) {
     self.file = file
+    placesTag = Self.placesTag(of: file)
     // The base is even, because an odd generation indicates a change of the payload.
     generationBase =
       file.isReadable
@@ -34,10 +36,10 @@ final class ControlFile: Sendable {
     try SharedFile.open(format, in: directory, ownership, logger: logger, for: access).map(ControlFile.init)
   }
 
-  static let format = format(countersAreKnown: false)
+  static let format = format(isForNewRecords: false)
 
-  /// Returns the format of a new file, whose counters are known if the directory contains no record.
-  static func format(countersAreKnown: Bool) -> SharedFile.Format {
+  /// Returns the format of a new file. If the directory contains no record, its counters and its places are known.
+  static func format(isForNewRecords: Bool) -> SharedFile.Format {
     SharedFile.Format(
       name: name, title: "the control file", loss: "no generations and no counters", magic: ControlLayout.magic,
       version: ControlLayout.version, byteCount: ControlLayout.byteCount, isSparse: true, hasOneName: true,
@@ -49,7 +51,8 @@ final class ControlFile: Sendable {
         var words = [UInt64](repeating: 0, count: ControlLayout.generationsOffset / 8)
         words[ControlLayout.magicOffset / 8] = ControlLayout.magic
         words[ControlLayout.versionOffset / 8] = ControlLayout.version
-        words[ControlLayout.countersAreKnownOffset / 8] = countersAreKnown ? 1 : 0
+        words[ControlLayout.countersAreKnownOffset / 8] = isForNewRecords ? 1 : 0
+        words[ControlLayout.placesOffset / 8] = isForNewRecords ? UInt64(placesOfNewFile) : 0
         words[ControlLayout.generationBaseOffset / 8] = UInt64.random(in: 0..<1 << 62) & ~1
         for word in 0..<2 { words[ControlLayout.secretOffset / 8 + word] = .random(in: 0 ... .max) }
         return words

@@ -72,6 +72,9 @@ package enum ControlLayout {
   package static let nextInodeOffset = 408
   package static let nextOffsetOffset = 416
 
+  /// The places of records in an `adaptive` directory (`RecordPlaces`).
+  package static let placesOffset = 456
+
   // The number of the index in force, or 0, the last sequence of a record, and the growing index, or 0.
   package static let packIndexOffset = 512
   package static let packSequenceOffset = 520

@@ -63,7 +63,7 @@ extension BlobStore {
 extension Records {
   fileprivate func inspection(at path: RecordPath, checkingUpTo byteCount: UInt64) throws -> RecordInspection? {
     guard let open = try core.root.opened() else { return nil }
-    let (path, limit) = (open.placed(path), inspectionLimit(byteCount))
+    let (path, limit) = (try core.resolved(path, in: open), inspectionLimit(byteCount))
     if let inspection = try packedInspection(of: path, in: open, limit) { return inspection }
     // Otherwise the record may have been packed after the lookup in the packs.
     return try fileInspection(at: path.relative, in: open, limit) ?? packedInspection(of: path, in: open, limit)
@@ -119,7 +119,7 @@ extension BlobStore {
     try withErrorContext("foreignRecord", key) {
       let name = try core.path(for: key)
       guard let open = try core.root.opened() else { return nil }
-      let path = open.placed(name)
+      let path = try core.resolved(name, in: open)
       return try core.lookUpInSubdirectory(of: path, open) { try open.foreignRecord(at: path, in: $0) }
     }
   }

@@ -70,7 +70,7 @@ extension Records {
     do {
       guard let hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return nil }
       guard case .damaged = try verifyRecord(path), let open = try core.root.opened() else { return .record(entry) }
-      var transaction = KeyTransaction(open.placed(path), in: open, self, hold)
+      var transaction = try transaction(of: path, in: open, hold)
       try transaction.discard(policy)
       return .repaired(entry)
     } catch {
@@ -109,6 +109,7 @@ extension Records {
     if let found = try findPacked(path, of: open, by: core.judge(at: now)) {
       return found.header == nil ? nil : core.entry(of: found, at: now)
     }
+    let path = try core.resolved(path, in: open)
     return try core.lookUpInSubdirectory(of: path, open) { directory in
       guard case .record(let found) = find(path, in: directory, of: open, by: core.judge(at: now)),
         found.header != nil

@@ -115,7 +115,7 @@ extension BlobStore {
       configuration.layout.naming = naming
       configuration.logger = Logger(label: "BlobStore", factory: { _ in SwiftLogNoOpLogHandler() })
       try open.findArrangement(configuration, settings: try open.settings(), isForStore: false)
-      return open.mustSayArrangement && open.arrangement == .spread ? nil : open.arrangement
+      return open.mustSayArrangement && open.arrangement != .prefix ? nil : open.arrangement
     }
   }
 }

@@ -35,7 +35,7 @@ struct SettingsChange {
         try refusePacking(new)
         let known = control?.hint?.layout
         let isOtherLayout = old.naming != new.naming || old.arrangement != new.arrangement
-        if new.arrangement == nil, try mustKeepSpread(known, in: open) { new.arrangement = .spread }
+        if new.arrangement == nil { new.arrangement = try digestArrangement(known, in: open) }
         if isOtherLayout {
           var current = known ?? RecordLayout()
           current.follow(old)
@@ -94,19 +94,21 @@ struct SettingsChange {
 
   // MARK: - Layout
 
-  /// Returns whether settings without an arrangement, which imply `prefix`, would hide records that are spread.
-  private func mustKeepSpread(_ known: RecordLayout?, in open: OpenRoot) throws -> Bool {
+  /// Returns the arrangement of records that are arranged by digests, which settings without an arrangement would hide,
+  /// because they imply `prefix`. Without settings and hint, it is `adaptive`, which also finds `spread` records.
+  private func digestArrangement(_ known: RecordLayout?, in open: OpenRoot) throws -> RecordArrangement? {
     // Unreadable settings are about to be replaced.
-    if let said = (try? open.settings())?.arrangement { return said == .spread }
-    if let known { return known.arrangement == .spread }
+    if let said = (try? open.settings())?.arrangement ?? known?.arrangement {
+      return said == .spread || said == .adaptive ? said : nil
+    }
     for naming in RecordNaming.allCases {
       var isSpread = false
-      try forEachRecord(of: RecordLayout(naming: naming, arrangement: .spread), in: open) { _, isPacked in
+      try forEachRecord(of: RecordLayout(naming: naming, arrangement: .adaptive), in: open) { _, isPacked in
         if !isPacked { isSpread = true }
       }
-      if isSpread { return true }
+      if isSpread { return .adaptive }
     }
-    return false
+    return nil
   }
 
   /// Throws `invalidConfiguration` if the layout would not find a sound record, or would assign it to another key.
@@ -189,7 +191,9 @@ extension SettingsChange {
       // Another program may have written the setting by now, or stored records by another arrangement.
       try core.root.checkSettings(of: open, isForStore: true)
       if open.packing == nil, !isNew { open.setPacking(configuration.packing ?? .off) }
-      let arrangement = open.mustSayArrangement ? RecordArrangement.spread : nil
+      var arrangement = open.mustSayArrangement ? open.arrangement : nil
+      // Without shared memory, no process knows the places of the records.
+      if arrangement == .adaptive, try open.directory.mappingHazard()?.preventsMapping == true { arrangement = .spread }
       let packing = open.packing == nil ? configuration.packingOfNewDirectories : nil
       guard arrangement != nil || packing != nil else { return }
       guard try say(arrangement, packing, in: open) else { continue }

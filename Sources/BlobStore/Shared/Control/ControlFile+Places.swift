@@ -1,0 +1,96 @@
+internal import BlobRecord
+internal import Posix
+internal import Synchronization
+
+/// The subdirectories of an `adaptive` directory in which records may be stored (Spec/Architecture.md).
+enum RecordPlaces: Int64 {
+  /// New records are stored in one of 32 subdirectories, and no record is stored elsewhere.
+  case narrow = 1
+  /// New records are stored in one of 1,024 subdirectories, but earlier ones may remain in the 32.
+  case mixed = 2
+  /// All records are stored in the 1,024 subdirectories.
+  case wide = 3
+}
+
+extension ControlFile {
+  /// The number of records up to which a directory is narrow: each of the 32 subdirectories contains about 64.
+  static let greatestNarrowCount: Int64 = 2048
+
+  /// The word of a file that was made in a directory without records. The first change replaces it.
+  static let placesOfNewFile: Int64 = 1
+
+  /// Returns the upper bits of a word that this boot has written to this very file, or `nil` if the boot is unknown.
+  /// After a power failure, and in a copy, the word may not fit the subdirectories.
+  static func placesTag(of file: SharedFile) -> Int64? {
+    SystemBoot.identifier.map { Int64(bitPattern: ($0.x ^ $0.y ^ file.inode &* 0x9E37_79B9_7F4A_7C15) & ~3) }
+  }
+
+  /// The places of records, or `nil` if a lookup must search both and no change has determined them yet.
+  var places: RecordPlaces? {
+    guard isReadable, let placesTag else { return nil }
+    let word = word(at: ControlLayout.placesOffset)
+    return word & ~3 == placesTag ? RecordPlaces(rawValue: word & 3) : nil
+  }
+
+  /// Determines the places before this process changes a record, and widens a directory with many records.
+  ///
+  /// No record is stored while the word is unknown, so that the exchange succeeds only if the listing is still true.
+  ///
+  /// System calls: none, or those of listing the root after a boot, or if the control file was lost.
+  func updatePlaces(in directory: borrowing Directory) {
+    guard isMapped, let placesTag else { return }
+    switch places {
+    case .narrow:
+      guard let records = counters?.records, records > Self.greatestNarrowCount else { return }
+      setPlaces(.mixed, ifThey: .narrow)
+    case .mixed, .wide: break
+    case nil:
+      let word = word(at: ControlLayout.placesOffset)
+      // In the case of an error, `mixed` is always correct.
+      let found = word == Self.placesOfNewFile ? .narrow : (try? directory.recordPlaces()) ?? .mixed
+      exchangePlaces(word, for: placesTag | found.rawValue)
+    }
+  }
+
+  /// Makes the places unknown, because a process that cannot map the file does not know them, and stores records in the
+  /// 1,024 subdirectories. Processes that map the file change nothing in the meantime.
+  func forgetPlacesWithoutMapping() throws(FileError) {
+    guard !isMapped, !file.isDamaged else { return }
+    do {
+      try file.clearWord(at: ControlLayout.placesOffset)
+    } catch {
+      // The page has no blocks, so that the word is 0 already.
+      guard error.isLackOfRoom else { throw error }
+    }
+  }
+
+  /// Corrects the places after a walk has found a subdirectory that others have made, for example a backup program.
+  func correctPlaces(for subdirectory: String) {
+    setPlaces(.mixed, ifThey: SpreadSubdirectory.isNarrowName(subdirectory) ? .wide : .narrow)
+  }
+
+  func setPlaces(_ places: RecordPlaces, ifThey old: RecordPlaces) {
+    guard isMapped, let placesTag else { return }
+    exchangePlaces(placesTag | old.rawValue, for: placesTag | places.rawValue)
+  }
+
+  private func exchangePlaces(_ old: Int64, for new: Int64) {
+    counter(ControlLayout.placesOffset) {
+      _ = $0.compareExchange(expected: old, desired: new, ordering: .sequentiallyConsistent)
+    }
+  }
+}
+
+extension Directory {
+  fileprivate borrowing func recordPlaces() throws(FileError) -> RecordPlaces {
+    let layout = RecordLayout(arrangement: .spread)
+    var (hasNarrow, hasWide) = (false, false)
+    var entries = try entries()
+    while try entries.advance() {
+      let name = entries.entry.name
+      hasNarrow = hasNarrow || SpreadSubdirectory.isNarrowName(name)
+      hasWide = hasWide || layout.isSubdirectory(name)
+    }
+    return hasWide ? hasNarrow ? .mixed : .wide : .narrow
+  }
+}
