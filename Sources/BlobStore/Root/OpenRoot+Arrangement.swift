@@ -14,13 +14,17 @@ extension OpenRoot {
     return path.placed(isNarrow: places == .narrow)
   }
 
-  /// Returns the place where a record may be that is missing in its first place, or `nil` if there is none.
+  /// Returns the place where a record may be that is missing at `placed(_:)`, or `nil` if there is none.
   ///
-  /// A record does not move from one place to the other, so a record that exists throughout a load is found.
+  /// A record does not move from one place to the other, so a record that exists throughout a load is found. The places
+  /// may have become known since `placed(_:)`, so that another path than the narrow one counts even if they are narrow.
   func otherPlace(of path: RecordPath) -> RecordPath? {
-    guard arrangement == .adaptive, places == nil || places == .mixed else { return nil }
+    guard arrangement == .adaptive, path.subdirectory.utf8.count > 1, places != .wide else { return nil }
     return path.placed(isNarrow: true)
   }
+
+  /// A Boolean value that indicates whether this process does not know the places of the records.
+  var isUndecided: Bool { places == nil }
 
   private var places: RecordPlaces? { readableControlFile?.places }
 

@@ -50,8 +50,13 @@ extension Records {
   fileprivate func filePath(for key: BlobKey) throws -> FilePath {
     var path = try core.path(for: key)
     let isKnown = core.configuration.layout.arrangement != nil || core.root.arrangement != nil
-    if core.lastArrangement == .adaptive || !isKnown, let open = try core.root.opened() {
-      path = try core.resolved(path, in: open)
+    if core.lastArrangement == .adaptive || !isKnown {
+      let open = try core.root.opened()
+      if let open { path = try core.resolved(path, in: open) }
+      if path.arrangement == .adaptive, try open.map({ try $0.isUndecided && !core.hasFile(path, in: $0) }) ?? true {
+        // The first store in a new directory begins with 32 subdirectories.
+        path = path.placed(isNarrow: true)
+      }
     }
     return core.root.absolutePath.appending(path.relative)
   }

@@ -6,6 +6,37 @@ import Testing
   static let separated = RecordLayout()
   static let flat = RecordLayout(separatesDirectories: false)
   static let spread = RecordLayout(arrangement: .spread)
+  static let adaptive = RecordLayout(arrangement: .adaptive)
+
+  /// The digest of `foobar` is 0x85944171F73967E8, whose low ten bits are the digits `v8`.
+  @Test(arguments: ["v8", "v"]) func anAdaptiveDirectoryHasTwoPlaces(subdirectory: String) throws {
+    let path = try #require(Self.adaptive.path(ofFileName: "foobar", in: subdirectory))
+    #expect(path.subdirectory == subdirectory)
+    #expect(path.placed(isNarrow: true).relative == "v/foobar")
+    #expect(path.placed(isNarrow: false).relative == "v8/foobar")
+    #expect(path.placed(isNarrow: true).placed(by: .adaptive).relative == "v/foobar")
+    #expect(path.placed(by: .spread).relative == "v8/foobar")
+    #expect(Self.adaptive.isSubdirectory(subdirectory))
+    let (name, place) = (Array("foobar".utf8), Array(subdirectory.utf8))
+    let isPlain = Self.adaptive.isPlain(fileName: name.span, digest: path.digest, in: place.span)
+    #expect(isPlain)
+    let isPlainIfSpread = Self.spread.isPlain(fileName: name.span, digest: path.digest, in: place.span)
+    #expect(isPlainIfSpread == (subdirectory == "v8"))
+    #expect((Self.spread.path(ofFileName: "foobar", in: subdirectory) != nil) == (subdirectory == "v8"))
+  }
+
+  @Test(arguments: ["", "8", "u", "V", "w", "v9", "u8", "v8v", "v8v8"])
+  func anAdaptiveDirectoryHasNoOtherPlace(subdirectory: String) {
+    #expect(Self.adaptive.path(ofFileName: "foobar", in: subdirectory) == nil)
+    let (name, place) = (Array("foobar".utf8), Array(subdirectory.utf8))
+    let digest = NameDigest.digest(ofFileName: "foobar")
+    let isPlain = Self.adaptive.isPlain(fileName: name.span, digest: digest, in: place.span)
+    #expect(!isPlain)
+  }
+
+  @Test(arguments: ["", "w", "V", "é", "-", "8w", "888"]) func otherNamesAreNoAdaptiveSubdirectories(name: String) {
+    #expect(!Self.adaptive.isSubdirectory(name))
+  }
 
   @Test func theDefaultIsEncodedAndSeparated() {
     #expect(RecordLayout() == RecordLayout(naming: .encoded, separatesDirectories: true))

@@ -236,7 +236,7 @@ import Testing
     #expect(try !isFile("small", storedBy: store(Self.packs)))
     let settings = try BlobStore.settings(of: cache.root)
     #expect(settings.sizeLimit == .atMost(1 << 30) && settings.packing == .upTo(8192))
-    #expect(settings.arrangement == .spread)
+    #expect(settings.arrangement == .adaptive)
   }
 
   /// `blobcache configure DIR --packing off` applies to programs that open the directory afterwards.

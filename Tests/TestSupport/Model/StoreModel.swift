@@ -66,7 +66,9 @@ extension StoreModel {
   /// Returns the path of a valid key.
   package func path(of key: BlobKey) -> RecordPath {
     do {
-      return try layout.path(for: key)
+      let path = try layout.path(for: key)
+      // A model contains too few records for the other subdirectories.
+      return layout.arrangement == .adaptive ? path.placed(isNarrow: true) : path
     } catch {
       preconditionFailure("the model holds a key without a name: \(key)")
     }

@@ -27,7 +27,7 @@ import Testing
       rows == [
         ["default-ttl", "7d", "directory"], ["size-limit", "2147483648 bytes", "directory"],
         ["count-limit", "12", "environment (for collect)"], ["keep-free", "a tenth, 4GiB at most", "built in"],
-        ["eviction", "frequency", "built in"], ["naming", "encoded", "built in"], ["layout", "spread", "built in"],
+        ["eviction", "frequency", "built in"], ["naming", "encoded", "built in"], ["layout", "adaptive", "built in"],
         ["packing", "off", "built in"],
       ])
     let objects = try await configure("--json").objects()
@@ -72,12 +72,12 @@ import Testing
   }
 
   /// N5c to N5e: the layout of a new directory, of a directory after its first blob, and of existing directories.
-  @Test func aNewDirectoryIsSpreadFromItsFirstBlobOn() async throws {
+  @Test func aNewDirectoryIsAdaptiveFromItsFirstBlobOn() async throws {
     func layout() async throws -> [JSONValue?] {
       let row = try await configure("--json").objects().first { $0["name"] == "layout" }
       return [row?["value"], row?["source"]]
     }
-    #expect(try await layout() == ["spread", "built in"])
+    #expect(try await layout() == ["adaptive", "built in"])
     #expect(try tool.directory.names(in: "cache") == [])
     try tool.create("cache/ke/key")
     #expect(try await layout() == ["prefix", "records"])
@@ -85,10 +85,10 @@ import Testing
     // The blob is too large for a pack.
     let blob = String(repeating: "12345", count: 2000)
     try await tool.store(blob, for: "foobar")
-    #expect(try tool.directory.names(in: "cache/v8") == ["foobar"])
-    #expect(try await layout() == ["spread", "directory"])
+    #expect(try tool.directory.names(in: "cache/v") == ["foobar"])
+    #expect(try await layout() == ["adaptive", "directory"])
     #expect(try await configure("--reset").status == 0)
-    #expect(try await layout() == ["spread", "directory"])
+    #expect(try await layout() == ["adaptive", "directory"])
     #expect(try await tool.run("load", "cache", "foobar").text == blob)
   }
 

@@ -47,7 +47,7 @@ struct ConfigureCommand: DirectorySubcommand {
   @Option(
     parsing: .unconditional,
     help:
-      "Where records lie: in subdirectories by the beginnings of their names, in 1,024 by digests, or in the directory itself."
+      "Where records lie: in subdirectories by the beginnings of their names, in 1,024 by digests, in few or many by digests, or in the directory itself."
   )
   var layout: RecordArrangement?
 
