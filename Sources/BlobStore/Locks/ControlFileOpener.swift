@@ -67,7 +67,8 @@ struct ControlFileOpener: Sendable {
         return control
       } else {
         // No record can be stored in the meantime, because each change needs the control file or the directory's lock.
-        let format = ControlFile.format(isForNewRecords: !open.mayContainRecords())
+        let format = ControlFile.format(
+          countersAreKnown: !open.mayContainRecords(), isAdaptive: open.arrangement == .adaptive)
         _ = try SharedFile.make(format, in: open, names: names)
       }
     } catch let error as FileError where error.isLackOfRoom {

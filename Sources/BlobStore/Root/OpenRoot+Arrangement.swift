@@ -23,8 +23,8 @@ extension OpenRoot {
     return path.placed(isNarrow: true)
   }
 
-  /// A Boolean value that indicates whether this process does not know the places of the records.
-  var isUndecided: Bool { places == nil }
+  /// A Boolean value that indicates whether the directory is `adaptive`, and this process does not know the places.
+  var isUndecided: Bool { arrangement == .adaptive && places == nil }
 
   private var places: RecordPlaces? { readableControlFile?.places }
 

@@ -75,6 +75,13 @@ extension OpenRoot {
     }
   }
 
+  /// Removes a subdirectory that a draft has left. Others that want to store in it make it again.
+  func removeSubdirectoryIfEmpty(_ name: String) {
+    forgetSubdirectory(name)
+    // An error does not matter, because the next collection removes an empty subdirectory too.
+    _ = try? directory.removeSubdirectory(name)
+  }
+
   private func give(_ permissions: FilePermissions, to made: borrowing Directory) throws(FileError) {
     let inherited = permissions.intersection(.setGroupID)
     do {

@@ -53,7 +53,8 @@ extension Records {
     if core.lastArrangement == .adaptive || !isKnown {
       let open = try core.root.opened()
       if let open { path = try core.resolved(path, in: open) }
-      if path.arrangement == .adaptive, try open.map({ try $0.isUndecided && !core.hasFile(path, in: $0) }) ?? true {
+      let isNew = try open.map { try $0.isUndecided && !core.hasFile(path, in: $0) } ?? (path.arrangement == .adaptive)
+      if isNew {
         // The first store in a new directory begins with 32 subdirectories.
         path = path.placed(isNarrow: true)
       }

@@ -73,6 +73,8 @@ extension Publisher {
       let rescues = enforcer?.rescue.collections ?? 0
       do {
         let open = try madeRoot()
+        // The draft is made in the record's subdirectory, so the places must be known earlier than for other changes.
+        if open.isUndecided { _ = try core.controlFiles.controlFile(of: open, makesIt: true) }
         path = try core.resolved(path, in: open)
         if let result = try body(open, &path, &attempt) { return result }
       } catch {
@@ -267,6 +269,7 @@ extension Publisher {
     var transaction = try Records(core).transaction(of: path, in: open, try Records(core).hold(path.digest))
     if transaction.path.subdirectory != path.subdirectory {
       try draft.move(to: transaction.path, in: open)
+      open.removeSubdirectoryIfEmpty(path.subdirectory)
       path = transaction.path
     }
     return try transaction.place(&draft, &pending)

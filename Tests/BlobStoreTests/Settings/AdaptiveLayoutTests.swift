@@ -20,7 +20,8 @@ import Testing
     let store = try store()
     for key in Self.urls(count) { try store.store(payload(1), for: key) }
     let names = try subdirectories()
-    #expect(names.count <= 32 && names.allSatisfy { $0.wholeMatch(of: /[0-9a-v]/) != nil })
+    #expect(names.count <= 32)
+    #expect(names.filter { $0.wholeMatch(of: /[0-9a-v]/) == nil } == [])
     if count >= 100 { #expect(names.count > 28) }
     for key in Self.urls(count) { #expect(try self.store().load(key)?.payload == payload(1)) }
   }
@@ -220,7 +221,8 @@ import Testing
     #expect(try cache.files().filter { !$0.hasPrefix(".") } == [])
     #expect(try store.load("foobar")?.payload == payload(5))
     #expect(try store.unpackRecords().moved == 3)
-    #expect(try cache.files().filter { !$0.hasPrefix(".") } == ["v8/foobar", Self.wide("packed"), Self.wide("other")])
+    let files = try cache.files().filter { !$0.hasPrefix(".") }
+    #expect(files == ["v8/foobar", Self.wide("packed"), Self.wide("other")])
     for (key, count) in [("foobar", 5), ("packed", 6), ("other", 6)] as [(BlobKey, Int)] {
       #expect(try store.load(key)?.payload == payload(count))
     }

@@ -145,7 +145,7 @@ import Testing
     if isUsed { try await tool.store("12345", for: "key") }
     let options = [
       ["--size-limit", "1MB"], ["--count-limit", "7"], ["--default-ttl", "never"], ["--keep-free", "0"],
-      ["--eviction", "oldest"], ["--naming", "encoded"], ["--layout", "spread"],
+      ["--eviction", "oldest"], ["--naming", "encoded"], ["--layout", "adaptive"],
       ["--packing", "8KiB"],
     ]
     let runs = try await withThrowingTaskGroup(of: Tool.Run.self) { group in

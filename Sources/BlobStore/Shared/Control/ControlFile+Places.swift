@@ -16,7 +16,7 @@ extension ControlFile {
   /// The number of records up to which a directory is narrow: each of the 32 subdirectories contains about 64.
   static let greatestNarrowCount: Int64 = 2048
 
-  /// The word of a file that was made in a directory without records. The first change replaces it.
+  /// The word of a file that was made in an `adaptive` directory without records. The first change replaces it.
   static let placesOfNewFile: Int64 = 1
 
   /// Returns the upper bits of a word that this boot has written to this very file, or `nil` if the boot is unknown.

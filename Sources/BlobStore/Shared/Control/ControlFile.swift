@@ -36,10 +36,11 @@ final class ControlFile: Sendable {
     try SharedFile.open(format, in: directory, ownership, logger: logger, for: access).map(ControlFile.init)
   }
 
-  static let format = format(isForNewRecords: false)
+  static let format = format(countersAreKnown: false)
 
-  /// Returns the format of a new file. If the directory contains no record, its counters and its places are known.
-  static func format(isForNewRecords: Bool) -> SharedFile.Format {
+  /// Returns the format of a new file, whose counters are known if the directory contains no record, and whose places
+  /// are known if it is `adaptive`, too.
+  static func format(countersAreKnown: Bool, isAdaptive: Bool = false) -> SharedFile.Format {
     SharedFile.Format(
       name: name, title: "the control file", loss: "no generations and no counters", magic: ControlLayout.magic,
       version: ControlLayout.version, byteCount: ControlLayout.byteCount, isSparse: true, hasOneName: true,
@@ -51,8 +52,8 @@ final class ControlFile: Sendable {
         var words = [UInt64](repeating: 0, count: ControlLayout.generationsOffset / 8)
         words[ControlLayout.magicOffset / 8] = ControlLayout.magic
         words[ControlLayout.versionOffset / 8] = ControlLayout.version
-        words[ControlLayout.countersAreKnownOffset / 8] = isForNewRecords ? 1 : 0
-        words[ControlLayout.placesOffset / 8] = isForNewRecords ? UInt64(placesOfNewFile) : 0
+        words[ControlLayout.countersAreKnownOffset / 8] = countersAreKnown ? 1 : 0
+        words[ControlLayout.placesOffset / 8] = countersAreKnown && isAdaptive ? UInt64(placesOfNewFile) : 0
         words[ControlLayout.generationBaseOffset / 8] = UInt64.random(in: 0..<1 << 62) & ~1
         for word in 0..<2 { words[ControlLayout.secretOffset / 8 + word] = .random(in: 0 ... .max) }
         return words
