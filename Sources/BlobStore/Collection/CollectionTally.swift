@@ -42,7 +42,8 @@ final class CollectionTally {
 
   /// A Boolean value that indicates whether the collection has met each subdirectory, and none of the 32 stays.
   var hasFoundNoNarrow: Bool {
-    !hasMetNarrow && !options.dryRun && !report.wasCutShort && !report.wasStopped && unmeasured == 0 && report.failed == 0
+    let isWhole = !report.wasCutShort && !report.wasStopped && unmeasured == 0 && report.failed == 0
+    return isWhole && !options.dryRun && !hasMetNarrow
   }
 
   /// `counted`, or `nil` if the collection has not seen everything.

@@ -102,8 +102,9 @@ struct PackedBatch {
 
   /// Prepares a record, or returns `nil` if it must be stored separately.
   private mutating func member(_ candidate: Candidate) throws -> Member? {
-    records.packs.prefetch(forChangeOf: candidate.path.digest)
-    guard let hold = try Records(core).holdIfAvailable(candidate.path.digest, makesControlFile: true) else { return nil }
+    let digest = candidate.path.digest
+    records.packs.prefetch(forChangeOf: digest)
+    guard let hold = try Records(core).holdIfAvailable(digest, makesControlFile: true) else { return nil }
     let transaction = try Records(core).transaction(of: candidate.path, in: open, hold)
     var candidate = candidate
     candidate.path = transaction.path
@@ -114,7 +115,8 @@ struct PackedBatch {
     guard case .counted(let exceeding) = transaction.count(pending, over: before?.size) else { return nil }
     let reserved: PackRoom?
     do {
-      reserved = try records.room(for: pending.header, candidate.path, isDurable: pending.header.isLocked || level > .none)
+      let isDurable = pending.header.isLocked || level > .none
+      reserved = try records.room(for: pending.header, candidate.path, isDurable: isDurable)
     } catch {
       transaction.hold.endCount(from: before?.size, to: pending.size, isInPlace: false)
       throw error

@@ -24,8 +24,11 @@ extension AdaptiveSuite {
 
   /// The path of a key's file in one of the 1,024 subdirectories.
   static func wide(_ key: BlobKey) -> String {
-    // A test's keys have names.
-    try! RecordLayout(arrangement: .spread).path(for: key).relative
+    do {
+      return try RecordLayout(arrangement: .spread).path(for: key).relative
+    } catch {
+      preconditionFailure("the test has a key without a name: \(key)")
+    }
   }
 
   static func narrow(_ key: BlobKey) -> String { String(wide(key).prefix(1) + wide(key).dropFirst(2)) }
