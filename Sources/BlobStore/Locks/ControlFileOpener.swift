@@ -29,7 +29,7 @@ struct ControlFileOpener: Sendable {
   /// - Parameter makesIt: A Boolean value that indicates whether to create a missing file and replace a damaged one.
   func controlFile(of open: OpenRoot, makesIt: Bool) throws -> ControlFile? {
     let control = try openedControlFile(of: open, makesIt: makesIt)
-    if open.arrangement == .adaptive { control?.updatePlaces(in: open.directory) }
+    if open.arrangement == .adaptive { try control?.updatePlaces(in: open.directory) }
     if makesIt, let control {
       control.file.shutReadersOut(logger)
       if var hint {

@@ -102,7 +102,7 @@ final class StripeLocks: Sendable {
       case false: return nil
       case true:
         let hold = KeyHold(digest, stripe, control, control.isMapped ? .stripeWord : .stripeByte)
-        if open.arrangement == .adaptive { try control.forgetPlacesWithoutMapping() }
+        if open.arrangement == .adaptive { try control.mixPlacesWithoutMapping() }
         return try judge(hold, control, open, isChange: makesControlFile)
       case nil:
         // The file was deleted concurrently. This change or another one creates a new file.

@@ -160,14 +160,16 @@ extension StoreCore {
   /// Returns the path at which a key is changed: that of its file, or the one at which a new file is stored. It is valid
   /// while the key is held.
   ///
+  /// A new file is stored in one of the 32 subdirectories if the places are unknown, because processes without shared
+  /// memory search both, and others list the root before they rely on a place.
+  ///
   /// System calls: none, or in an `adaptive` directory that has been narrow, one `fstatat(2)`, or two for a record that
   /// is still in one of the 32 subdirectories.
   func resolved(_ path: RecordPath, in open: OpenRoot) throws -> RecordPath {
     let path = open.placed(path)
-    guard let other = open.otherPlace(of: path), try hasFile(other, in: open), try !hasFile(path, in: open) else {
-      return path
-    }
-    return other
+    guard let other = open.otherPlace(of: path) else { return path }
+    let isLikely = try open.isUndecided || hasFile(other, in: open)
+    return try isLikely && !hasFile(path, in: open) ? other : path
   }
 
   /// Looks up a value in the directory of a record, and again if that cached directory was removed and created again.

@@ -120,8 +120,10 @@ extension SharedFile {
 // MARK: - Words
 
 extension SharedFile {
-  /// Sets a word of a file that is not mapped to 0. System calls: `pwrite(2)`.
-  func clearWord(at offset: Int) throws(FileError) { try file.write(unsafe [UInt64(0)].span.bytes, at: Int64(offset)) }
+  /// Writes a word of a file that is not mapped. System calls: `pwrite(2)`.
+  func write(_ word: Int64, at offset: Int) throws(FileError) {
+    try file.write(unsafe [word.littleEndian].span.bytes, at: Int64(offset))
+  }
 
   /// A Boolean value that indicates whether the file is mapped.
   var isReadable: Bool { map != nil }

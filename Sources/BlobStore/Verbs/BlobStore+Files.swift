@@ -51,11 +51,9 @@ extension Records {
     var path = try core.path(for: key)
     let isKnown = core.configuration.layout.arrangement != nil || core.root.arrangement != nil
     if core.lastArrangement == .adaptive || !isKnown {
-      let open = try core.root.opened()
-      if let open { path = try core.resolved(path, in: open) }
-      let isNew = try open.map { try $0.isUndecided && !core.hasFile(path, in: $0) } ?? (path.arrangement == .adaptive)
-      if isNew {
-        // The first store in a new directory begins with 32 subdirectories.
+      if let open = try core.root.opened() {
+        path = try core.resolved(path, in: open)
+      } else if path.arrangement == .adaptive {
         path = path.placed(isNarrow: true)
       }
     }

@@ -158,25 +158,39 @@ import Testing
     #expect(try copy.files().filter { $0.hasSuffix("foobar") } == ["v8/foobar"])
   }
 
-  /// If the root cannot be listed, both places are searched.
-  @Test func whereTheRootCannotBeListedBothPlacesCount() throws {
+  /// If the root may not be listed, both places are searched. Any other error is the change's.
+  @Test(arguments: [(Errno.permissionDenied, true), (.ioError, false)])
+  func whereTheRootCannotBeListedBothPlacesCount(errno: Errno, isPassedOver: Bool) throws {
     try store().store(payload(5), for: "foobar")
     try cache.setControlWord(0, at: ControlLayout.placesOffset)
     let store = try store(files: trace.files)
     _ = try store.load("foobar")
-    trace.onCall { call, _ in call == .listDirectory ? .fail(.ioError) : nil }
-    try store.store(payload(6), for: "other")
-    #expect(try places() == .mixed)
+    trace.onCall { call, _ in call == .listDirectory ? .fail(errno) : nil }
+    if isPassedOver {
+      try store.store(payload(6), for: "other")
+      #expect(try places() == .mixed)
+    } else {
+      let error = expect(.fileSystem) { try store.store(payload(6), for: "other") }
+      #expect(error?.errno == errno)
+      trace.onCall(nil)
+      #expect(try cache.files() == ["v/foobar", Self.settingsFile])
+      try store.store(payload(6), for: "other")
+      #expect(try places() == .narrow)
+    }
     trace.onCall(nil)
     #expect(try store.load("foobar")?.payload == payload(5))
     #expect(try store.load("other")?.payload == payload(6))
   }
 
-  /// A process that does not share the memory stores in the 1,024 subdirectories, and others search there afterwards.
+  /// A process that does not share the memory does not know the places, so that others search both afterwards.
   @Test func aProcessWithoutSharedMemoryIsFoundByTheOthers() throws {
-    func mapped(_ key: BlobKey) throws { try store().store(payload(5), for: key) }
-    try mapped("foobar")
-    #expect(try places() == .narrow)
+    do {
+      let mapped = try store()
+      try widen(by: mapped)
+      try mapped.store(payload(5), for: "foobar")
+      try mapped.collect()
+      #expect(try places() == .wide)
+    }
     trace.onCall { call, _ in call == .volumeStatus ? .answer(Int(MappingHazard.incoherent.rawValue)) : nil }
     do {
       let unmapped = try store(files: trace.files)
@@ -184,11 +198,11 @@ import Testing
       try unmapped.store(payload(6), for: "foobar")
       #expect(try unmapped.load("missing") == nil)
     }
-    #expect(try cache.files() == ["v/foobar", Self.wide("other"), Self.settingsFile])
-    #expect(try places() == nil)
-    #expect(try store().load("other")?.payload == payload(6))
-    try mapped("third")
+    #expect(try cache.files() == ["v8/foobar", Self.narrow("other"), Self.settingsFile])
     #expect(try places() == .mixed)
+    #expect(try store().load("other")?.payload == payload(6))
+    try store().store(payload(7), for: "third")
+    #expect(try cache.files().contains(Self.wide("third")))
     for key in ["foobar", "other", "third"] as [BlobKey] { #expect(try store().load(key) != nil) }
   }
 

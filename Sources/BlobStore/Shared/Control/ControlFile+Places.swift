@@ -19,6 +19,9 @@ extension ControlFile {
   /// The word of a file that was made in an `adaptive` directory without records. The first change replaces it.
   static let placesOfNewFile: Int64 = 1
 
+  /// The word that a process has written without a mapping, which is always correct.
+  private static let untaggedMixedPlaces = RecordPlaces.mixed.rawValue
+
   /// Returns the upper bits of a word that this boot has written to this very file, or `nil` if the boot is unknown.
   /// After a power failure, and in a copy, the word may not fit the subdirectories.
   static func placesTag(of file: SharedFile) -> Int64? {
@@ -29,6 +32,7 @@ extension ControlFile {
   var places: RecordPlaces? {
     guard isReadable, let placesTag else { return nil }
     let word = word(at: ControlLayout.placesOffset)
+    if word == Self.untaggedMixedPlaces { return .mixed }
     return word & ~3 == placesTag ? RecordPlaces(rawValue: word & 3) : nil
   }
 
@@ -37,7 +41,7 @@ extension ControlFile {
   /// No record is stored while the word is unknown, so that the exchange succeeds only if the listing is still true.
   ///
   /// System calls: none, or those of listing the root after a boot, or if the control file was lost.
-  func updatePlaces(in directory: borrowing Directory) {
+  func updatePlaces(in directory: borrowing Directory) throws(FileError) {
     guard isMapped, let placesTag else { return }
     switch places {
     case .narrow:
@@ -46,20 +50,19 @@ extension ControlFile {
     case .mixed, .wide: break
     case nil:
       let word = word(at: ControlLayout.placesOffset)
-      // In the case of an error, `mixed` is always correct.
-      let found = word == Self.placesOfNewFile ? .narrow : (try? directory.recordPlaces()) ?? .mixed
+      let found = word == Self.placesOfNewFile ? .narrow : try directory.recordPlaces()
       exchangePlaces(word, for: placesTag | found.rawValue)
     }
   }
 
-  /// Makes the places unknown, because a process that cannot map the file does not know them, and stores records in the
-  /// 1,024 subdirectories. Processes that map the file change nothing in the meantime.
-  func forgetPlacesWithoutMapping() throws(FileError) {
+  /// Makes the directory mixed before a process that cannot map the file stores a record. Processes that map the file
+  /// change nothing as long as it holds the key.
+  func mixPlacesWithoutMapping() throws(FileError) {
     guard !isMapped, !file.isDamaged else { return }
     do {
-      try file.clearWord(at: ControlLayout.placesOffset)
+      try file.write(Self.untaggedMixedPlaces, at: ControlLayout.placesOffset)
     } catch {
-      // The page has no blocks, so that the word is 0 already.
+      // The page has no blocks, so that the word is 0.
       guard error.isLackOfRoom else { throw error }
     }
   }
@@ -82,14 +85,20 @@ extension ControlFile {
 }
 
 extension Directory {
+  /// Returns the places of the existing records. Without permission to list them, that is `mixed`.
   fileprivate borrowing func recordPlaces() throws(FileError) -> RecordPlaces {
     let layout = RecordLayout(arrangement: .spread)
     var (hasNarrow, hasWide) = (false, false)
-    var entries = try entries()
-    while try entries.advance() {
-      let name = entries.entry.name
-      hasNarrow = hasNarrow || SpreadSubdirectory.isNarrowName(name)
-      hasWide = hasWide || layout.isSubdirectory(name)
+    do {
+      var entries = try entries()
+      while try entries.advance() {
+        let name = entries.entry.name
+        hasNarrow = hasNarrow || SpreadSubdirectory.isNarrowName(name)
+        hasWide = hasWide || layout.isSubdirectory(name)
+      }
+    } catch {
+      guard error.errno == .permissionDenied else { throw error }
+      return .mixed
     }
     return hasWide ? hasNarrow ? .mixed : .wide : .narrow
   }
