@@ -36,7 +36,9 @@ final class CollectionRun {
     let wasMixed = control?.places == .mixed
     let correction = try CounterCorrection(of: core) { tally.givesUpWaiting }
     try runPasses()
-    if wasMixed, correction.isSettled, tally.hasFoundNoNarrow { control?.setPlaces(.wide, ifThey: .mixed) }
+    if wasMixed, correction.isSettled, tally.hasOnlyWideSubdirectories {
+      control?.changePlaces(from: .mixed, to: .wide)
+    }
     do { try correction.apply(tally.enumeration) { tally.givesUpWaiting } } catch { tally.noteFailure(error) }
     clock.end()
     return report

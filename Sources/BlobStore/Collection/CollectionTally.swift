@@ -15,8 +15,8 @@ final class CollectionTally {
   var unmeasured = 0
   /// The part of the directory that a dry run has covered before it was cut short.
   var walked: OrderedEntries.Part?
-  /// A Boolean value that indicates whether one of the 32 subdirectories of an `adaptive` directory stays.
-  var hasMetNarrow = false
+  /// A Boolean value that indicates whether one of the 32 subdirectories of an `adaptive` directory remains.
+  var hasNarrowSubdirectory = false
   var evictions = EvictionSums()
   /// Due records whose stripe was busy.
   var busy: BusyRecords<PostponedRemoval>
@@ -40,10 +40,10 @@ final class CollectionTally {
   /// The remaining records and bytes, including the quarantine.
   var left: BlobStore.UsageEstimate { BlobStore.UsageEstimate(records: report.recordsAfter, bytes: report.bytesAfter) }
 
-  /// A Boolean value that indicates whether the collection has met each subdirectory, and none of the 32 stays.
-  var hasFoundNoNarrow: Bool {
+  /// A Boolean value that indicates whether the collection was complete, and none of the 32 subdirectories remains.
+  var hasOnlyWideSubdirectories: Bool {
     let isWhole = !report.wasCutShort && !report.wasStopped && unmeasured == 0 && report.failed == 0
-    return isWhole && !options.dryRun && !hasMetNarrow
+    return isWhole && !options.dryRun && !hasNarrowSubdirectory
   }
 
   /// `counted`, or `nil` if the collection has not seen everything.

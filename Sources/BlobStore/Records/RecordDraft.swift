@@ -44,7 +44,7 @@ protocol RecordDraft: ~Copyable {
   /// and never synced again.
   mutating func prepare(_ level: BlobStore.Durability.Level) throws
 
-  /// Moves the draft to another path of its key, which became valid after the draft was made.
+  /// Moves the draft to another path of its key, because the places have changed since the draft was created.
   mutating func move(to path: RecordPath, in open: OpenRoot) throws
 
   /// Returns the durability of a commit without a lookup of the name, or `nil` if the name must be looked up first.

@@ -30,7 +30,7 @@ extension Records {
     return try transaction(of: path, in: open, hold)
   }
 
-  /// Begins a change of a held key at the place of its file, if it has one.
+  /// Begins a change of a held key at the path of its file, or at the path for a new file.
   func transaction(of path: RecordPath, in open: OpenRoot, _ hold: consuming KeyHold) throws -> KeyTransaction {
     KeyTransaction(try core.resolved(path, in: open), in: open, self, hold)
   }

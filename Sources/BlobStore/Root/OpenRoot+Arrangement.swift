@@ -8,23 +8,23 @@ internal import SystemPackage
 extension OpenRoot {
   /// Returns `path` for this directory's arrangement, because it may have been computed for a replaced directory.
   ///
-  /// In an `adaptive` directory, a record may also be in `otherPlace(of:)`.
+  /// In an `adaptive` directory, a record may also be stored at `otherPlace(of:)`.
   func placed(_ path: RecordPath) -> RecordPath {
     guard arrangement == .adaptive else { return path.placed(by: arrangement) }
     return path.placed(isNarrow: places == .narrow)
   }
 
-  /// Returns the place where a record may be that is missing at `placed(_:)`, or `nil` if there is none.
+  /// Returns the second place to search if no record is stored at `placed(_:)`, or `nil` if the first is the only one.
   ///
-  /// A record does not move from one place to the other, so a record that exists throughout a load is found. The places
-  /// may have become known since `placed(_:)`, so that another path than the narrow one counts even if they are narrow.
+  /// A record does not change its place, so a load finds each record that exists during the whole load. The places may
+  /// have become known since `placed(_:)`, so the narrow place is searched even if they are narrow now.
   func otherPlace(of path: RecordPath) -> RecordPath? {
     guard arrangement == .adaptive, path.subdirectory.utf8.count > 1, places != .wide else { return nil }
     return path.placed(isNarrow: true)
   }
 
   /// A Boolean value that indicates whether the directory is `adaptive`, and this process does not know the places.
-  var isUndecided: Bool { arrangement == .adaptive && places == nil }
+  var hasUnknownPlaces: Bool { arrangement == .adaptive && places == nil }
 
   private var places: RecordPlaces? { readableControlFile?.places }
 

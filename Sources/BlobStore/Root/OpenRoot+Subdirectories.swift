@@ -75,7 +75,7 @@ extension OpenRoot {
     }
   }
 
-  /// Removes a subdirectory that a draft has left. Others that want to store in it make it again.
+  /// Removes a subdirectory after its draft was moved. A store that needs the subdirectory creates it again.
   func removeSubdirectoryIfEmpty(_ name: String) {
     forgetSubdirectory(name)
     // An error does not matter, because the next collection removes an empty subdirectory too.
@@ -168,7 +168,7 @@ extension StoreCore {
   func resolved(_ path: RecordPath, in open: OpenRoot) throws -> RecordPath {
     let path = open.placed(path)
     guard let other = open.otherPlace(of: path) else { return path }
-    let isLikely = try open.isUndecided || hasFile(other, in: open)
+    let isLikely = try open.hasUnknownPlaces || hasFile(other, in: open)
     return try isLikely && !hasFile(path, in: open) ? other : path
   }
 

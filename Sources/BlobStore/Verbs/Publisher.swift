@@ -73,8 +73,8 @@ extension Publisher {
       let rescues = enforcer?.rescue.collections ?? 0
       do {
         let open = try madeRoot()
-        // The draft is made in the record's subdirectory, so the places must be known earlier than for other changes.
-        if open.isUndecided { _ = try core.controlFiles.controlFile(of: open, makesIt: true) }
+        // A draft is created in the record's subdirectory, so the places must be known before the key is held.
+        if open.hasUnknownPlaces { _ = try core.controlFiles.controlFile(of: open, makesIt: true) }
         path = try core.resolved(path, in: open)
         if let result = try body(open, &path, &attempt) { return result }
       } catch {

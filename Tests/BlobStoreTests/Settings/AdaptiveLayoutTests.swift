@@ -29,7 +29,7 @@ import Testing
   /// The records that exist when the directory grows stay where they are, and all stores find both.
   @Test func aLargeCacheHasMany() throws {
     let (store, other) = (try store(), try store())
-    let bound = Int(ControlFile.greatestNarrowCount)
+    let bound = Int(ControlFile.narrowRecordLimit)
     let keys = Self.urls(bound + 600)
     for (index, key) in keys.prefix(bound).enumerated() {
       try (index % 2 == 0 ? store : other).store(payload(1), for: key)

@@ -186,7 +186,9 @@ import Testing
   @Test func aProcessWithoutSharedMemoryIsFoundByTheOthers() throws {
     do {
       let mapped = try store()
+      try mapped.store(payload(5), for: "other")
       try widen(by: mapped)
+      try mapped.remove("other")
       try mapped.store(payload(5), for: "foobar")
       try mapped.collect()
       #expect(try places() == .wide)

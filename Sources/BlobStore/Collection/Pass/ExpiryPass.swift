@@ -136,7 +136,7 @@ final class ExpiryPass {
       if try removeIfEmpty(name, open) {
         tally.report.subdirectories += 1
       } else {
-        noteThatStays(name, open)
+        noteRemaining(name, open)
         if let mark, !walk.leavesOutBeginning { marks?.close(name, mark) }
       }
     case .foreign(let file):
@@ -148,9 +148,9 @@ final class ExpiryPass {
     }
   }
 
-  private func noteThatStays(_ subdirectory: String, _ open: OpenRoot) {
+  private func noteRemaining(_ subdirectory: String, _ open: OpenRoot) {
     guard open.arrangement == .adaptive else { return }
-    if SpreadSubdirectory.isNarrowName(subdirectory) { tally.hasMetNarrow = true }
+    if SpreadSubdirectory.isNarrowName(subdirectory) { tally.hasNarrowSubdirectory = true }
     if !options.dryRun { control?.correctPlaces(for: subdirectory) }
   }
 
@@ -284,7 +284,7 @@ extension ExpiryPass {
     do {
       guard let status = try open.directory.status(of: name), status.type == .directory else { return true }
       if let known = known?.current(name, status, at: core.configuration.now()) {
-        noteThatStays(name, open)
+        noteRemaining(name, open)
         passOver(known)
         return false
       }

@@ -14,21 +14,21 @@ enum RecordPlaces: Int64 {
 
 extension ControlFile {
   /// The number of records up to which a directory is narrow: each of the 32 subdirectories contains about 64.
-  static let greatestNarrowCount: Int64 = 2048
+  static let narrowRecordLimit: Int64 = 2048
 
-  /// The word of a file that was made in an `adaptive` directory without records. The first change replaces it.
+  /// The word of a file that was created in an `adaptive` directory without records. The first change replaces it.
   static let placesOfNewFile: Int64 = 1
 
   /// The word that a process has written without a mapping, which is always correct.
   private static let untaggedMixedPlaces = RecordPlaces.mixed.rawValue
 
-  /// Returns the upper bits of a word that this boot has written to this very file, or `nil` if the boot is unknown.
-  /// After a power failure, and in a copy, the word may not fit the subdirectories.
+  /// Returns the upper bits of each word that is written to this file in this boot, or `nil` if the boot is unknown.
+  /// After a power failure, and in a copy of the file, the word may not correspond to the subdirectories.
   static func placesTag(of file: SharedFile) -> Int64? {
     SystemBoot.identifier.map { Int64(bitPattern: ($0.x ^ $0.y ^ file.inode &* 0x9E37_79B9_7F4A_7C15) & ~3) }
   }
 
-  /// The places of records, or `nil` if a lookup must search both and no change has determined them yet.
+  /// The places of records, or `nil` if they are unknown, so that a lookup must search both.
   var places: RecordPlaces? {
     guard isReadable, let placesTag else { return nil }
     let word = word(at: ControlLayout.placesOffset)
@@ -38,15 +38,15 @@ extension ControlFile {
 
   /// Determines the places before this process changes a record, and widens a directory with many records.
   ///
-  /// No record is stored while the word is unknown, so that the exchange succeeds only if the listing is still true.
+  /// No record is stored while the places are unknown, so if the exchange succeeds, the listing is still valid.
   ///
-  /// System calls: none, or those of listing the root after a boot, or if the control file was lost.
+  /// System calls: none. After a boot, or if the control file was lost, the root is listed.
   func updatePlaces(in directory: borrowing Directory) throws(FileError) {
     guard isMapped, let placesTag else { return }
     switch places {
     case .narrow:
-      guard let records = counters?.records, records > Self.greatestNarrowCount else { return }
-      setPlaces(.mixed, ifThey: .narrow)
+      guard let records = counters?.records, records > Self.narrowRecordLimit else { return }
+      changePlaces(from: .narrow, to: .mixed)
     case .mixed, .wide: break
     case nil:
       let word = word(at: ControlLayout.placesOffset)
@@ -62,19 +62,19 @@ extension ControlFile {
     do {
       try file.write(Self.untaggedMixedPlaces, at: ControlLayout.placesOffset)
     } catch {
-      // The page has no blocks, so that the word is 0.
+      // The page has no blocks, so the word is 0, and the places are unknown.
       guard error.isLackOfRoom else { throw error }
     }
   }
 
-  /// Corrects the places after a walk has found a subdirectory that others have made, for example a backup program.
+  /// Corrects the places for a subdirectory that a walk has found, which a backup program may have created.
   func correctPlaces(for subdirectory: String) {
-    setPlaces(.mixed, ifThey: SpreadSubdirectory.isNarrowName(subdirectory) ? .wide : .narrow)
+    changePlaces(from: SpreadSubdirectory.isNarrowName(subdirectory) ? .wide : .narrow, to: .mixed)
   }
 
-  func setPlaces(_ places: RecordPlaces, ifThey old: RecordPlaces) {
+  func changePlaces(from old: RecordPlaces, to new: RecordPlaces) {
     guard isMapped, let placesTag else { return }
-    exchangePlaces(placesTag | old.rawValue, for: placesTag | places.rawValue)
+    exchangePlaces(placesTag | old.rawValue, for: placesTag | new.rawValue)
   }
 
   private func exchangePlaces(_ old: Int64, for new: Int64) {
@@ -85,7 +85,7 @@ extension ControlFile {
 }
 
 extension Directory {
-  /// Returns the places of the existing records. Without permission to list them, that is `mixed`.
+  /// Returns the places of the existing records, or `mixed` without permission to list them.
   fileprivate borrowing func recordPlaces() throws(FileError) -> RecordPlaces {
     let layout = RecordLayout(arrangement: .spread)
     var (hasNarrow, hasWide) = (false, false)
