@@ -208,7 +208,7 @@ import Testing
   @Test func moreOrdersThanTheLimitAreUndecidedAndSaidToBe() {
     let limited = Checker(defaultTTL: 60, possibilityLimit: 50)
     let history = (1...8).map { operation(store(UInt64($0)), .done, UInt64($0), 100) }
-    #expect(limited.firstViolation(in: history)?.hasUnknownPlaces == true)
+    #expect(limited.firstViolation(in: history)?.isUndecided == true)
     #expect(checker.firstViolation(in: history) == nil)
   }
 }
