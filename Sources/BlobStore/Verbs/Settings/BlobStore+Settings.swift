@@ -77,7 +77,9 @@ extension BlobStore.Configuration {
 extension BlobStore {
   fileprivate static func hasRecyclingBin(at directory: FilePath) throws(BlobStoreError) -> Bool {
     try withErrorContext("open") {
-      try Files().status(of: directory.appending(RecyclingBin.directoryName))?.type == .directory
+      guard let directory = try Directory(at: directory, files: Files()) else { return false }
+      // A link in the place of the bin is foreign, whatever it leads to.
+      return try directory.status(of: RecyclingBin.directoryName)?.type == .directory
     }
   }
 
