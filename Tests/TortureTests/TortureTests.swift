@@ -14,6 +14,10 @@ import Testing
 ///     swift run -c release torture looks --drop-caches --directory DIRECTORY
 ///     swift run -c release torture locks --directory DIRECTORY
 ///     swift run -c release torture limit --processes 8 --operations 100000 --bytes 4000 --directory DIRECTORY
+///     swift run -c release torture limit --processes 4 --operations 1000 --bytes 1000000 --directory DIRECTORY
+///
+/// In the last one, the limit leaves room for only four blobs. On a loaded machine, a store may then report that nothing
+/// can be removed, because the blobs that other processes are storing are already counted.
 ///
 /// More than 60 % of a run's operations are reads. Use more seeds for longer tests, because histories are in memory.
 @Suite(.serialized) struct TortureTests {
@@ -127,10 +131,8 @@ import Testing
   }
 
   /// The directory is measured continuously while several processes store more than its limit.
-  @Test(.timeLimit(.minutes(30)), arguments: [(20_000, 1000), (1_000_000, 100)])
-  func processesThatStoreAtOnceKeepTheLimit(bytes: Int, operations: Int) throws {
-    let output = try TortureTool.run(
-      ["limit", "--processes", "4", "--bytes", "\(bytes)", "--operations", "\(operations)"])
+  @Test(.timeLimit(.minutes(30))) func processesThatStoreAtOnceKeepTheLimit() throws {
+    let output = try TortureTool.run(["limit", "--processes", "4", "--bytes", "20000", "--operations", "1000"])
     #expect(output.exitStatus == 0, "\(output.errors)")
     #expect(output.count("failures") == 0)
     #expect(output.count("largestBytes") <= output.count("bound"))
