@@ -97,8 +97,7 @@ struct Records {
       if let packs = try packs(of: open) {
         switch try packs.find(name, in: directory, of: open, by: judge, readsExtension: readsExtension) {
         case .record(let found): return .record(found)
-        case .absent: break
-        case .foreign: break
+        default: break
         }
       }
     } catch {

@@ -141,11 +141,11 @@ extension Publisher {
   ) throws -> StoreReceipt? {
     let header = pending.header
     guard Records(core).belongsInPack(header, at: placed.path, in: placed.root) else { return nil }
-    let bytes = try placed.draft.file.bytes(in: RecordHeader.byteCount..<Int(header.fileByteCount))
-    guard bytes.count == Int(header.fileByteCount) - RecordHeader.byteCount else { return nil }
+    let body = try placed.draft.file.bytes(in: RecordHeader.byteCount..<Int(header.fileByteCount))
+    guard body.count == Int(header.fileByteCount) - RecordHeader.byteCount else { return nil }
     var loop = DraftLoop(Records(core), DraftAttempts(mayRecycle: false, canWriteAgain: true, mayPack: true))
     let path = placed.path
-    return try unsafe bytes.withUnsafeBytes { bytes in
+    return try unsafe body.withUnsafeBytes { bytes in
       let body = unsafe PackedBody(bytes, payload: Int(header.payloadSize))
       return try loop.run(at: path, self) { attempt -> StoreReceipt?? in
         let open = try madeRoot()
