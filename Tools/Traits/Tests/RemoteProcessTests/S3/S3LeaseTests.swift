@@ -129,8 +129,8 @@ import Testing
   @Test func aListTellsHowItGoesOn() async throws {
     let server = try ScriptedServer { head in
       let token = head.contains("continuation-token") ? "<NextContinuationToken>t</NextContinuationToken>" : ""
-      return ScriptedServer.answer(
-        "200 OK", "<ListBucketResult><IsTruncated>true</IsTruncated>\(token)</ListBucketResult>")
+      let content = "<IsTruncated>true</IsTruncated><Contents><Key>a/b</Key></Contents>\(token)"
+      return ScriptedServer.answer("200 OK", "<ListBucketResult>\(content)</ListBucketResult>")
     }
     let engine = try engine(server)
     for page in [nil, "t"] {
