@@ -94,12 +94,11 @@ extension Draft {
   mutating func isReady(
     for level: BlobStore.Durability.Level, _ header: RecordHeader, isChanged: Bool
   ) throws -> Bool {
-    // A packed draft is written with its final header.
-    guard canWait else { return true }
-    return try change {
+    try change {
       if isChanged { try $0.rewrite(header) }
       return try $0.isReady(for: level, header)
     } packed: { _, _ in
+      // It is written with its final header, once it is counted.
       true
     }
   }
@@ -126,8 +125,9 @@ extension Draft {
     try change {
       try transaction.records.withdraw(path, size, level, in: $0.subdirectory.directory, &transaction.hold)
     } packed: {
-      guard let address = $0.address else { return }
-      _ = try $1.remove(path, at: address.rawValue, level, counting: size, &transaction.hold)
+      if let address = $0.address {
+        _ = try $1.remove(path, at: address.rawValue, level, counting: size, &transaction.hold)
+      }
     }
   }
 }
